@@ -1,0 +1,63 @@
+# Everything a developer does, by name; `make` alone lists it.
+
+PYTHON ?= python3
+DATA_DIR ?= var/dev
+PORT ?= 8080
+FUZZ_SECONDS ?= 60
+
+BIN := .venv/bin
+# Touched when the environment matches the project's files.
+ENVIRONMENT := .venv/.installed
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup run test check lint types bench chaos fuzz clean need-python need-servers need-tests
+
+help: ## List what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: need-servers $(ENVIRONMENT) ## Install what is missing: servers, and .venv with the package and its tools
+
+run: setup ## Run everything on this machine (DATA_DIR=var/dev, PORT=8080)
+	$(BIN)/monitor dev --data-dir $(DATA_DIR) --port $(PORT)
+
+test: need-tests check ## Check the code, then run every test against real servers
+	$(BIN)/pytest -n 2 --dist loadgroup
+
+check: lint types ## Check the code: lint and types
+
+lint: $(ENVIRONMENT) ## Check style, format and the order of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(ENVIRONMENT) ## Check the types
+	$(BIN)/mypy
+
+bench: setup ## Run every benchmark
+	@set -e; for file in benchmarks/*.py; do \
+		name=$$(basename $$file .py); \
+		if [ $$name != chaos ] && grep -q __main__ $$file; then \
+			echo "== $$name"; $(BIN)/python -m benchmarks.$$name; \
+		fi; \
+	done
+
+chaos: setup ## Kill and cut off servers under load, and look for what was lost
+	$(BIN)/python -m benchmarks.chaos
+
+fuzz: setup ## Feed the selector parser with made-up input (FUZZ_SECONDS=60)
+	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet atheris
+	$(BIN)/python fuzz/selector.py -max_total_time=$(FUZZ_SECONDS)
+
+clean: ## Remove the environment and all that was built; the data in var/ stays
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+need-python need-servers need-tests:
+	@PYTHON=$(PYTHON) scripts/setup.sh $(@:need-%=%)
+
+# Only the order counts: a bare machine has no venv module before need-python.
+$(ENVIRONMENT): setup.cfg pyproject.toml $(wildcard setup.py) | need-python
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@

@@ -1,0 +1,3 @@
+"""Infrastructure monitoring for many organizations."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Agents: register and list."""

@@ -1,0 +1,1 @@
+"""Identity: who asks, what they may, and how they prove it."""

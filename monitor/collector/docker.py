@@ -1,0 +1,196 @@
+"""Read the containers of a Docker engine, with their usage.
+
+Every container is listed, whether it runs or not.  A running one whose stats
+cannot be had is listed with zeros and ``statsOk: false``; one that vanishes
+between the list and its stats is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+import aiodocker
+import aiohttp
+import msgspec
+import structlog
+from msgspec import UNSET, Struct
+from yarl import URL
+
+from monitor.collector.failure import AgentStopped, EngineAway
+from monitor.collector.usage import BYTES_PER_MB, CpuSample, EngineStats, Usage, usage_of
+from monitor.wire.push import Container
+
+log = structlog.get_logger(__name__)
+
+NEWEST_API = (1, 47)  # what this module was written against; an older engine is asked in its own version
+ONE_SHOT_API = (1, 41)  # older engines know no one-shot stats and take a second sample of their own
+LIST_SECONDS = 10.0  # an engine that needs longer to list its containers is stuck
+STATS_SECONDS = 10.0  # for all containers together, below the default interval of 15 s
+STATS_CONCURRENCY = 64  # each call costs the engine up to a second of waiting, and little CPU
+LABEL_BYTES = 1_024  # the service refuses longer keys and values
+LABEL_COUNT = 64
+COMPOSE_LABELS = "com.docker.compose."  # the service groups containers by these
+STATES_WITH_STATS = frozenset({"running", "paused"})
+
+
+class EngineContainer(Struct, frozen=True, rename="pascal"):
+    """An element of ``/containers/json``, as far as it is used."""
+
+    id: str
+    names: list[str] | None = None
+    image: str = ""
+    created: int = 0
+    state: str = ""
+    status: str = ""
+    ports: list[dict[str, Any]] | None = None
+    labels: dict[str, str] | None = None
+
+
+class Engine:
+    """A connection to one engine; use it as an async context manager.
+
+    Args:
+        docker_host: ``unix:///path``, ``tcp://host:port``, ``http(s)://host:port``;
+            DOCKER_TLS_VERIFY and DOCKER_CERT_PATH count as for the docker command.
+    """
+
+    def __init__(self, docker_host: str) -> None:
+        self._docker_host = docker_host
+        self._api = NEWEST_API
+        self._cpu_samples: dict[str, CpuSample] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            self._docker = aiodocker.Docker(url=self._docker_host)
+        except (ValueError, OSError) as error:  # DOCKER_TLS_VERIFY without usable certificates
+            raise AgentStopped(f"--docker-host {self._docker_host}: {error}", exit_code=2) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._docker.close()
+
+    async def containers(self) -> list[Container]:
+        """Return all containers, ordered by name, each with its usage of this moment.
+
+        CPU is 0 for a container that the previous round did not see.
+
+        Raises:
+            EngineAway: The engine does not answer, or not in its own language.
+        """
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                listed = await self._list()
+        except TimeoutError as error:
+            raise EngineAway(f"the engine did not list its containers within {LIST_SECONDS:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EngineAway(f"the engine at {self._docker_host} cannot be read: {error}") from error
+        deadline = asyncio.get_running_loop().time() + STATS_SECONDS
+        gate = asyncio.Semaphore(STATS_CONCURRENCY)
+        measured = await asyncio.gather(*(self._measure(one, gate, deadline) for one in listed))
+        present = {one.id for one in listed}
+        self._cpu_samples = {id_: sample for id_, sample in self._cpu_samples.items() if id_ in present}
+        return sorted((one for one in measured if one is not None), key=lambda one: (one.name, one.id))
+
+    async def _list(self) -> list[EngineContainer]:
+        # Asked in every round, a cheap call: the engine may have been upgraded meanwhile.
+        self._api = await self._negotiate()
+        status, body = await self._get("containers/json", {"all": "1"})
+        if status != 200:
+            raise EngineAway(f"the engine answered {status}: {body[:200].decode(errors='replace')}")
+        return msgspec.json.decode(body, type=list[EngineContainer])
+
+    async def _negotiate(self) -> tuple[int, int]:
+        """Return the newest API version that both sides speak."""
+        async with self._docker.session.get(URL(f"{self._docker.docker_host}/_ping")) as reply:
+            major, _, minor = reply.headers.get("Api-Version", "").partition(".")
+        if not (major.isdecimal() and minor.isdecimal()):
+            raise EngineAway(f"{self._docker_host} answers, but not as a Docker engine: no Api-Version")
+        return min(NEWEST_API, (int(major), int(minor)))
+
+    async def _measure(
+        self, listed: EngineContainer, gate: asyncio.Semaphore, deadline: float
+    ) -> Container | None:
+        """Return *listed* with its usage, or None if it is gone."""
+        if listed.state not in STATES_WITH_STATS:
+            return container_of(listed, Usage())
+        try:
+            async with asyncio.timeout_at(deadline), gate:
+                status, body = await self._get_stats(listed.id)
+            if status == 404:
+                return None
+            if status == 200:
+                stats = msgspec.json.decode(body, type=EngineStats)
+                measured = usage_of(stats, self._cpu_samples.get(listed.id))
+                if measured is not None:
+                    usage, self._cpu_samples[listed.id] = measured
+                    return container_of(listed, usage)
+            log.debug("no stats", container=listed.id[:12], status=status)
+        except (aiohttp.ClientError, OSError, ValueError) as error:  # TimeoutError is an OSError
+            log.debug("no stats", container=listed.id[:12], error=repr(error))
+        return container_of(listed, None)
+
+    async def _get_stats(self, container_id: str) -> tuple[int, bytes]:
+        one_shot = {"one-shot": "true"} if self._api >= ONE_SHOT_API else {}
+        return await self._get(f"containers/{container_id}/stats", {"stream": "false"} | one_shot)
+
+    async def _get(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
+        # aiodocker's connection, not its calls: those decode twice and know no one-shot stats.
+        major, minor = self._api
+        url = URL(f"{self._docker.docker_host}/v{major}.{minor}/{path}").with_query(query)
+        async with self._docker.session.get(url) as reply:
+            return reply.status, await reply.read()
+
+
+def container_of(listed: EngineContainer, usage: Usage | None) -> Container:
+    """Return the container as it is pushed; None as usage means that its stats failed."""
+    used = usage or Usage()
+    return Container(
+        id=listed.id,
+        name=_name_of(listed),
+        short_id=listed.id[:12],
+        image=listed.image,
+        status=listed.status,
+        state=listed.state,
+        created=datetime.fromtimestamp(listed.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        source="docker",
+        cpu_percent=used.cpu_percent,
+        memory_usage_mb=used.memory_bytes / BYTES_PER_MB,
+        memory_limit_mb=used.memory_limit_bytes / BYTES_PER_MB,
+        memory_percent=used.memory_percent,
+        net_rx_bytes=used.net_rx_bytes,
+        net_tx_bytes=used.net_tx_bytes,
+        blk_read_bytes=used.blk_read_bytes,
+        blk_write_bytes=used.blk_write_bytes,
+        ports=sorted_ports(listed.ports or []),
+        labels=pushed_labels(listed.labels or {}),
+        stats_ok=False if usage is None else UNSET,
+    )
+
+
+def sorted_ports(ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the engine's port objects in a stable order: the engine's changes from call to call."""
+    return sorted(
+        ports, key=lambda port: (port.get("PrivatePort", 0), port.get("Type", ""), port.get("IP", ""))
+    )
+
+
+def pushed_labels(labels: dict[str, str]) -> dict[str, str]:
+    """Return at most 64 labels that the service takes, those of compose first, then by key."""
+    fitting = [(key, text) for key, text in labels.items() if _fits(key) and _fits(text)]
+    fitting.sort(key=lambda label: (not label[0].startswith(COMPOSE_LABELS), label[0]))
+    return dict(fitting[:LABEL_COUNT])
+
+
+def _fits(text: str) -> bool:
+    return len(text.encode()) <= LABEL_BYTES and "\0" not in text
+
+
+def _name_of(listed: EngineContainer) -> str:
+    # A linked container also bears names such as "/other/alias"; its own has one slash.
+    own = min(listed.names or [], key=lambda name: name.count("/"), default="")
+    return own.removeprefix("/") or listed.id[:12]

@@ -1,0 +1,246 @@
+"""The agent's loop: collect on a steady beat, deliver as fast as the service takes it.
+
+Collecting and delivering only meet in the spool, so a service that is away or
+slow never delays a snapshot, and a snapshot never overtakes an older one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import math
+import random
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from monitor.collector.client import Service, json_of
+from monitor.collector.docker import Engine
+from monitor.collector.failure import AgentStopped, BodyRefused, EngineAway, ServiceAway
+from monitor.collector.spool import Spool
+from monitor.collector.state import Identity, StateDir
+from monitor.wire.push import AgentType, Container, Push, Registration
+
+log = structlog.get_logger(__name__)
+
+VERSION = version("monitor")
+USER_AGENT = f"monitor-agent/{VERSION}"
+BACKOFF_FIRST_SECONDS = 1.0
+BACKOFF_LIMIT_SECONDS = 60.0  # a service that came back is found within a minute, below its 90 s to offline
+BACKOFF_DOUBLINGS = 6  # 2^6 is past the limit
+
+
+class Settings(Struct, frozen=True):
+    """What the command line gives; ``api_key`` is needed for the registration only."""
+
+    url: str
+    api_key: str | None
+    type: AgentType
+    name: str
+    pool: str | None
+    interval_seconds: float
+    state_dir: Path
+    docker_host: str
+
+
+class Agent:
+    """One agent at work: what it reads, where it holds it back, whom it gives it to."""
+
+    def __init__(self, settings: Settings, state: StateDir, engine: Engine, service: Service) -> None:
+        self._settings = settings
+        self._state = state
+        self._engine = engine
+        self._service = service
+        self._spool = Spool(state.path / "spool")
+        self._identity = state.load_identity(settings.url)
+        if self._identity is None and not settings.api_key:
+            raise AgentStopped(
+                f"no API key (--api-key, --api-key-file, MONITOR_API_KEY), and {state.path} "
+                "holds no agent registered before",
+                exit_code=2,
+            )
+        self._seq = self._spool.newest_seq
+        self._arrived = asyncio.Event()
+        if len(self._spool):
+            log.info("snapshots held back by an earlier run", count=len(self._spool))
+        if self._identity is None or len(self._spool):
+            self._arrived.set()  # register, or deliver, without waiting for the first snapshot
+
+    async def collect(self) -> None:
+        """Read the engine once and spool the snapshot.
+
+        Raises:
+            EngineAway: There is no snapshot: pushing an empty one would remove the
+                containers, pushing none lets the service see the agent as offline.
+        """
+        collected_at = datetime.now(UTC)
+        containers = await self._engine.containers()
+        self._seq = next_seq(self._seq, collected_at)
+        self._spool.add(self._seq, gzip.compress(body_of(containers, collected_at, self._seq), mtime=0))
+        self._arrived.set()
+
+    async def collect_forever(self) -> None:
+        """Collect on every tick; a tick that passes during a slow round is skipped."""
+        start = time.monotonic()
+        while True:
+            try:
+                await self.collect()
+            except EngineAway as error:
+                log.warning("no snapshot", error=str(error))
+            tick = next_tick(start, self._settings.interval_seconds, time.monotonic())
+            await asyncio.sleep(tick - time.monotonic())
+
+    async def deliver_oldest(self) -> bool:
+        """Push the oldest snapshot, registering first if need be; False if there is none.
+
+        Raises:
+            AgentStopped, ServiceAway: As ``Service.push``; the snapshot stays held.
+        """
+        identity = self._identity or await self._register()
+        held = self._spool.oldest()
+        if held is None:
+            return False
+        seq, body = held
+        try:
+            reply = await self._service.push(identity.agent_id, identity.token, body)
+            log.debug("pushed", seq=seq, log_requests=len(reply.log_requests), held=len(self._spool) - 1)
+        except BodyRefused as error:
+            log.error("snapshot refused and dropped", seq=seq, error=str(error))  # noqa: TRY400 (no bug of ours)
+        except AgentStopped as error:
+            raise AgentStopped(f"{error}; remove {self._state.identity_path} to register again") from error
+        self._spool.remove(seq)
+        return True
+
+    async def deliver_forever(self) -> None:
+        """Deliver whatever is held, oldest first, backing off while the service is away."""
+        failures = 0
+        while True:
+            await self._arrived.wait()
+            try:
+                if not await self.deliver_oldest():
+                    self._arrived.clear()
+                if failures:
+                    log.info("the service is back", held=len(self._spool))
+                failures = 0
+            except ServiceAway as error:
+                seconds = backoff_seconds(failures, error.retry_after_seconds, random.random())  # noqa: S311 (jitter)
+                failures += 1
+                log.warning(
+                    "not delivered",
+                    error=str(error),
+                    held=len(self._spool),
+                    retry_in_seconds=round(seconds, 1),
+                )
+                await asyncio.sleep(seconds)
+
+    async def _register(self) -> Identity:
+        settings = self._settings
+        registration = Registration(
+            name=settings.name, type=settings.type, version=VERSION, pool=settings.pool
+        )
+        registered = await self._service.register(registration, settings.api_key or "")
+        self._identity = Identity(registered.agent_id, registered.token, settings.url)
+        self._state.save_identity(self._identity)
+        log.info("registered", agent_id=registered.agent_id, name=settings.name)
+        return self._identity
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Be the agent until *stop* is set.
+
+    What is not delivered by then stays in the spool for the next start.
+
+    Raises:
+        AgentStopped: It cannot go on without its operator.
+    """
+    with StateDir(settings.state_dir) as state:
+        async with Engine(settings.docker_host) as engine, Service(settings.url, USER_AGENT) as service:
+            agent = Agent(settings, state, engine, service)
+            log.info("agent started", version=VERSION, url=settings.url, interval=settings.interval_seconds)
+            tasks = [
+                asyncio.create_task(agent.collect_forever(), name="collect"),
+                asyncio.create_task(agent.deliver_forever(), name="deliver"),
+                asyncio.create_task(stop.wait(), name="stop"),
+            ]
+            try:
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    task.result()
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            log.info("agent ended")
+
+
+async def run_once(settings: Settings) -> None:
+    """Collect once and deliver everything that is held, without retries.
+
+    Raises:
+        AgentStopped: Anything went wrong; a snapshot that was collected stays held.
+    """
+    with StateDir(settings.state_dir) as state:
+        async with Engine(settings.docker_host) as engine, Service(settings.url, USER_AGENT) as service:
+            agent = Agent(settings, state, engine, service)
+            try:
+                await agent.collect()
+                while await agent.deliver_oldest():
+                    pass
+            except (EngineAway, ServiceAway) as error:
+                raise AgentStopped(str(error)) from error
+
+
+async def preview(docker_host: str) -> bytes:
+    """Return the JSON body that a push would carry now.
+
+    Raises:
+        AgentStopped: The engine cannot be read.
+    """
+    collected_at = datetime.now(UTC)
+    async with Engine(docker_host) as engine:
+        try:
+            containers = await engine.containers()
+        except EngineAway as error:
+            raise AgentStopped(str(error)) from error
+    return body_of(containers, collected_at, next_seq(0, collected_at))
+
+
+def body_of(containers: list[Container], collected_at: datetime, seq: int) -> bytes:
+    """Return the JSON of a push; kinds that a Docker host does not have are left out of it."""
+    push = Push(
+        version=VERSION,
+        containers=containers,
+        collected_at=collected_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        seq=seq,
+    )
+    return json_of(push)
+
+
+def next_seq(last: int, collected_at: datetime) -> int:
+    """Return a number above *last*: unix milliseconds, so that it also grows across restarts."""
+    return max(last + 1, int(collected_at.timestamp() * 1000))
+
+
+def next_tick(start: float, interval: float, now: float) -> float:
+    """Return the first of ``start + k * interval`` that lies after *now*; all in seconds."""
+    return start + (math.floor((now - start) / interval) + 1) * interval
+
+
+def backoff_seconds(failures: int, retry_after_seconds: float, fraction: float) -> float:
+    """Return how long to wait before the next attempt.
+
+    Full jitter, ``fraction * min(limit, first * 2^failures)``, on top of what the
+    service asked for: a fleet that was told the same does not come back at once.
+    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
+
+    Args:
+        failures: Attempts that failed before this one, from 0.
+        retry_after_seconds: What the service asked for, 0 if nothing.
+        fraction: A random number in [0, 1).
+    """
+    ceiling = min(BACKOFF_LIMIT_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(failures, BACKOFF_DOUBLINGS))
+    return retry_after_seconds + fraction * ceiling

@@ -1,0 +1,1 @@
+"""Postgres: the pool, transactions, wake-ups and migrations."""

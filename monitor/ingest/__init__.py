@@ -1,0 +1,1 @@
+"""What an agent pushes: checked, turned into samples, stored in one transaction."""

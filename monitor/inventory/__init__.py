@@ -1,0 +1,1 @@
+"""Containers, pods and nodes as last pushed, and their summary."""

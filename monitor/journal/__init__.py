@@ -1,0 +1,1 @@
+"""The durable stream of samples between a push's answer and VictoriaMetrics."""

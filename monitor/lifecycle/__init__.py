@@ -1,0 +1,1 @@
+"""What spans features: deleting an agent, agents that turn offline."""

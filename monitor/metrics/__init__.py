@@ -1,0 +1,1 @@
+"""Metric queries: the values of one selector, now or over a range."""

@@ -1,0 +1,1 @@
+"""What an organization's admins set: keys, users, limits."""

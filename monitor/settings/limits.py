@@ -1,0 +1,57 @@
+"""What an organization may keep, keeps by its own wish, and uses."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from aiohttp import web
+
+from monitor.auth.models import Plan
+from monitor.config import Config
+from monitor.db.postgres import connection
+from monitor.settings import store
+from monitor.settings.models import Limits, Retention, Usage
+from monitor.tsdb.client import TSDB
+from monitor.wire.duration import format_duration
+
+
+async def usage(app: web.Application, org_id: str) -> Usage:
+    """Return what *org_id* uses now.
+
+    Raises:
+        StorageUnavailable: Postgres or VictoriaMetrics is away.
+    """
+    today = datetime.now(UTC).date().isoformat()
+    async with connection(app) as conn:
+        agents = await store.count_agents(conn, org_id)
+    return Usage(agents=agents, series=await app[TSDB].series_count(org_id, day=today), log_bytes=0)
+
+
+def limits_of(
+    config: Config,
+    org_id: str,
+    plan: Plan,
+    used: Usage,
+    *,
+    metrics_seconds: int | None,
+    logs_seconds: int | None,
+) -> Limits:
+    """Return the limits that follow from the configuration and the own settings in seconds."""
+    retention = config.retention
+    return Limits(
+        metrics_retention=_duration(metrics_seconds),
+        logs_retention=_duration(logs_seconds),
+        effective=Retention(
+            format_duration(retention.effective("metrics", org_id, plan, metrics_seconds)),
+            format_duration(retention.effective("logs", org_id, plan, logs_seconds)),
+        ),
+        ceilings=Retention(
+            format_duration(retention.ceiling("metrics", org_id, plan)),
+            format_duration(retention.ceiling("logs", org_id, plan)),
+        ),
+        usage=used,
+    )
+
+
+def _duration(seconds: int | None) -> str | None:
+    return None if seconds is None else format_duration(seconds)

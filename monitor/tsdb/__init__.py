@@ -1,0 +1,1 @@
+"""VictoriaMetrics: the guard of selectors, the catalogue of metrics, the client."""

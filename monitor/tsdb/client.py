@@ -1,0 +1,274 @@
+"""The client of VictoriaMetrics: one organization's series, by bound selectors and numbers alone.
+
+No text of a caller gets here.  Every read carries the organization twice: in
+the selector, and in the URL as ``extra_label``, which VictoriaMetrics ANDs to
+whatever else it is asked.  The paths are those written below and no others.
+What VictoriaMetrics says about an error stays in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+
+from monitor.errors import StorageUnavailable
+from monitor.tsdb import instance
+from monitor.tsdb.exchange import LINES_REFUSED, Refused, ask, failure, refused
+from monitor.tsdb.keepalive import Origin
+from monitor.tsdb.places import Places
+from monitor.tsdb.request import below, between, seconds, target
+from monitor.tsdb.selector import NAME, BoundSelector, Matcher, Selector
+
+if TYPE_CHECKING:
+    from monitor.config import Config
+    from monitor.tsdb.window import Grid
+
+WRITE_SECONDS = 30.0  # a write of 1 MiB takes 10 ms; what takes this long is stuck
+WATCH_SECONDS = 5.0  # a page of its own metrics takes a few ms
+DELETE_SECONDS = 60.0  # grows with the number of series
+_ALL_DAYS = "1970-01-01"  # as a date of status/tsdb: the index over all days
+
+__all__ = ["EVERYTHING", "TSDB", "Refused", "Tsdb", "tsdb_context"]
+
+EVERYTHING = Selector((Matcher(NAME, "!=", ""),))
+
+
+class Tsdb:
+    """One VictoriaMetrics, single node or cluster.
+
+    Every method raises StorageUnavailable when it cannot be reached, does not
+    answer in time, or fails.
+    """
+
+    def __init__(
+        self,
+        write_base: str,
+        read_base: str,
+        watch_bases: Sequence[str],
+        *,
+        query_seconds: float = 30.0,
+        concurrent_queries: int = 16,
+    ) -> None:
+        """Take the URLs below which is written, read, and watched.
+
+        Of a cluster these are ``http://vminsert:8480/insert/0``,
+        ``http://vmselect:8481/select/0`` and each ``http://vmstorage:8482``.
+        """
+        self._writes = Origin(below(write_base, "/insert/", "influx"))
+        self._reads = Origin(below(read_base, "/select/", "prometheus"))
+        self._deletes = Origin(below(read_base, "/select/", "prometheus").replace("/select/", "/delete/"))
+        self._watched = tuple(Origin(base) for base in watch_bases)
+        self._query_seconds = query_seconds
+        self._places = Places(concurrent_queries)
+
+    async def close(self) -> None:
+        """Close the idle connections."""
+        for origin in (self._writes, self._reads, self._deletes, *self._watched):
+            origin.close()
+        await asyncio.sleep(0)  # the transports end in the loop's next turn
+
+    async def query(
+        self, selector: BoundSelector, at_ms: int, left: Callable[[], bool] | None = None
+    ) -> bytes:
+        """Return the newest samples in the 5 minutes up to *at_ms*: an answer of ``/api/v1/query``.
+
+        Args:
+            selector: Whose samples.
+            at_ms: Unix milliseconds.
+            left: Tells whether whoever asked has gone; the query is given up then.
+
+        Raises:
+            BadRequest: The selector selects too much.
+            TooManyRequests: The organization has too many queries under way.
+            ConnectionResetError: *left* said so.
+        """
+        # max_lookback: without it a series of one sample in ten minutes is shown for ten.
+        numbers = {"query": selector.text, "time": seconds(at_ms), "max_lookback": "5m"}
+        return await self._read("/api/v1/query", (selector,), numbers, left)
+
+    async def query_range(
+        self, selector: BoundSelector, grid: Grid, left: Callable[[], bool] | None = None
+    ) -> bytes:
+        """Return the values on *grid*: an answer of ``/api/v1/query_range``.  Errors as of ``query``."""
+        numbers = {
+            "query": selector.text,
+            "start": seconds(grid.start_ms),
+            "end": seconds(grid.end_ms),
+            "step": seconds(grid.step_ms),
+        }
+        return await self._read("/api/v1/query_range", (selector,), numbers, left)
+
+    async def series(
+        self,
+        selectors: Sequence[BoundSelector],
+        start_ms: int,
+        end_ms: int,
+        left: Callable[[], bool] | None = None,
+    ) -> bytes:
+        """Return the label sets: an answer of ``/api/v1/series``.  Errors as of ``query``."""
+        return await self._read("/api/v1/series", selectors, between(selectors, start_ms, end_ms), left)
+
+    async def labels(
+        self,
+        selectors: Sequence[BoundSelector],
+        start_ms: int,
+        end_ms: int,
+        left: Callable[[], bool] | None = None,
+    ) -> bytes:
+        """Return the label names: an answer of ``/api/v1/labels``.  Errors as of ``query``."""
+        return await self._read("/api/v1/labels", selectors, between(selectors, start_ms, end_ms), left)
+
+    async def label_values(
+        self,
+        label: str,
+        selectors: Sequence[BoundSelector],
+        start_ms: int,
+        end_ms: int,
+        left: Callable[[], bool] | None = None,
+    ) -> bytes:
+        """Return the values of *label*: an answer of ``/api/v1/label/…/values``.  Errors as of ``query``.
+
+        Raises:
+            ValueError: *label* is none, one that newer versions read as another, or the organization's.
+        """
+        if label != NAME:
+            Matcher(label, "=", "")  # checks the name
+        if label.startswith("U__"):
+            raise ValueError(f"not a label to list: {label}")
+        path = f"/api/v1/label/{label}/values"
+        return await self._read(path, selectors, between(selectors, start_ms, end_ms), left)
+
+    async def series_count(self, org_id: str, agent_id: str | None = None, *, day: str | None = None) -> int:
+        """Return how many series are stored of an organization, or of one agent of it.
+
+        Args:
+            org_id: The organization.
+            agent_id: Only series with this label.
+            day: Only series with a sample on this day, ``2030-01-31`` in UTC; None: ever.
+        """
+        selector = _of_agent(org_id, agent_id) if agent_id is not None else EVERYTHING.for_tenant(org_id)
+        numbers = {"match[]": [selector.text], "topN": "1", "date": day or _ALL_DAYS}
+        body = await self._read("/api/v1/status/tsdb", (selector,), numbers, None)
+        try:
+            return msgspec.json.decode(body, type=_Status).data.total_series
+        except msgspec.DecodeError as error:
+            raise StorageUnavailable from error
+
+    async def delete_series(self, org_id: str, agent_id: str) -> None:
+        """Delete all series of an agent, of any time.
+
+        Samples that come later make them anew, and some not yet flushed are missed:
+        stop the writes, ``force_flush``, delete, look at ``series_count``, and once more.
+        """
+        selector = _of_agent(org_id, agent_id)
+        url = target("/api/v1/admin/tsdb/delete_series", org_id)
+        body = urlencode({"match[]": selector.text}).encode()
+        answer = await ask(self._deletes, url, body, seconds=DELETE_SECONDS)
+        if answer.status not in (200, 204):
+            raise failure(url, answer)
+
+    async def write(self, lines: bytes) -> None:
+        """Store samples; several writes of the same ones are one.
+
+        Args:
+            lines: Influx lines with timestamps in milliseconds.
+
+        Raises:
+            Refused: VictoriaMetrics will never take these lines.
+        """
+        answer = await ask(self._writes, "/write?precision=ms", lines, seconds=WRITE_SECONDS, plain=True)
+        if answer.status in LINES_REFUSED:
+            raise refused(answer)
+        if answer.status not in (200, 204):
+            raise failure("/write", answer)
+
+    async def started(self) -> tuple[str, ...]:
+        """Return when each process that holds samples was started; another text is another start."""
+        return tuple(instance.started(page) for page in await self._pages())
+
+    async def dedup_enabled(self) -> bool:
+        """Tell whether a sample written twice is kept once, everywhere."""
+        return all(instance.dedup_enabled(page) for page in await self._pages())
+
+    async def retention_seconds(self) -> float:
+        """Return the shortest ``-retentionPeriod`` of the processes that hold samples."""
+        return min(instance.retention_seconds(page) for page in await self._pages())
+
+    async def force_flush(self) -> None:
+        """Make all that was written visible to queries; takes about a second."""
+        flushes = (
+            ask(origin, "/internal/force_flush", None, seconds=WRITE_SECONDS) for origin in self._watched
+        )
+        for answer in await asyncio.gather(*flushes):
+            if answer.status != 200:
+                raise failure("/internal/force_flush", answer)
+
+    async def _pages(self) -> list[str]:
+        pages = (ask(origin, "/metrics", None, seconds=WATCH_SECONDS) for origin in self._watched)
+        answers = await asyncio.gather(*pages)
+        for answer in answers:
+            if answer.status != 200:
+                raise failure("/metrics", answer)
+        return [answer.body.decode("utf-8", "replace") for answer in answers]
+
+    async def _read(
+        self,
+        path: str,
+        selectors: Sequence[BoundSelector],
+        numbers: Mapping[str, Any],
+        left: Callable[[], bool] | None,
+    ) -> bytes:
+        """Ask one organization's question within its share and its time."""
+        org_id = selectors[0].org_id
+        if any(selector.org_id != org_id for selector in selectors):
+            raise ValueError("selectors of several organizations")
+        limit = f"{self._query_seconds:g}s"
+        body = urlencode({**numbers, "timeout": limit}, doseq=True).encode()
+        with self._places.held(org_id):
+            answer = await ask(
+                self._reads, target(path, org_id), body, seconds=self._query_seconds, left=left
+            )
+        if answer.status == 200:
+            return answer.body
+        raise failure(path, answer)
+
+
+TSDB: web.AppKey[Tsdb] = web.AppKey("TSDB", Tsdb)
+
+
+class _Total(msgspec.Struct, rename="camel"):
+    total_series: int
+
+
+class _Status(msgspec.Struct):
+    """The part of ``/api/v1/status/tsdb`` that is used."""
+
+    data: _Total
+
+
+def _of_agent(org_id: str, agent_id: str) -> BoundSelector:
+    return Selector((Matcher("agent_id", "=", agent_id),)).for_tenant(org_id)
+
+
+def tsdb_context(config: Config) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return the cleanup context that offers the client under ``TSDB`` while the app lives."""
+
+    async def context(app: web.Application) -> AsyncIterator[None]:
+        settings = config.victoriametrics
+        client = Tsdb(
+            settings.write_base,
+            settings.read_base,
+            settings.watch_bases,
+            query_seconds=settings.query_timeout_seconds,
+            concurrent_queries=settings.concurrent_queries_per_org,
+        )
+        app[TSDB] = client
+        yield
+        await client.close()
+
+    return context

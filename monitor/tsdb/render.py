@@ -1,0 +1,182 @@
+"""Re-encode VictoriaMetrics' answers: the organization out, series in order, values as wanted.  Pure.
+
+A range of 4 MB is not decoded.  It is split where a series' values begin, a
+text that cannot stand inside a JSON string because the quote before its colon
+would be escaped there, and the values are carried over as bytes.
+
+An answer of another form than VictoriaMetrics' raises StorageUnavailable.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+import msgspec
+
+from monitor.errors import StorageUnavailable
+from monitor.tsdb.selector import ORG
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_labels = msgspec.json.Decoder(dict[str, str])
+
+_VALUES = b'"values":[['
+_METRIC = b'"metric":'
+_NO_NUMBER = re.compile(rb'"(?:NaN|[+-]?Inf)"')
+# Prometheus writes numbers from 1e21 on, and below 1e-6, with an exponent, VictoriaMetrics none.
+_EXPONENT = re.compile(rb'"(-?(?:0\.000000[0-9]+|[0-9]{22,}(?:\.[0-9]+)?))"')
+_SHORT_FRACTION = re.compile(rb"(^|\[)([0-9]+)\.([0-9]{1,2})(?=,)")
+
+
+class _Sample(msgspec.Struct):
+    """One series of an instant answer; a value is ``[unix seconds, text]``."""
+
+    metric: dict[str, str]
+    value: tuple[msgspec.Raw, str]
+
+
+class _Vector(msgspec.Struct):
+    result: list[_Sample]
+
+
+class _Instant(msgspec.Struct):
+    data: _Vector
+
+
+class _Names(msgspec.Struct):
+    data: list[str]
+
+
+class _SeriesList(msgspec.Struct):
+    data: list[dict[str, str]]
+
+
+_instant = msgspec.json.Decoder(_Instant)
+_names = msgspec.json.Decoder(_Names)
+_series_list = msgspec.json.Decoder(_SeriesList)
+
+
+def instant_numbers(answer: bytes) -> bytes:
+    """Return ``{"series":[{"metric":{…},"value":1.5}],"count":1}``; NaN and ±Inf are left out."""
+    series = [
+        b'{"metric":%b,"value":%b}' % (labels, sample.value[1].encode())
+        for labels, sample in _vector(answer)
+        if math.isfinite(float(sample.value[1]))
+    ]
+    return b'{"series":[%b],"count":%d}' % (b",".join(series), len(series))
+
+
+def instant_texts(answer: bytes) -> bytes:
+    """Return a vector as Prometheus writes it: ``[{"metric":{…},"value":[1893456000,"1.5"]}]``."""
+    series = [
+        b'{"metric":%b,"value":[%b,%b]}'
+        % (labels, _padded(bytes(sample.value[0]) + b",")[:-1], _texts(b'"%b"' % sample.value[1].encode()))
+        for labels, sample in _vector(answer)
+    ]
+    return b"[%b]" % b",".join(series)
+
+
+def range_numbers(answer: bytes) -> Iterator[bytes]:
+    """Yield ``{"series":[{"metric":{…},"values":[[1893456000,1.5]]}],"count":1}`` series by series.
+
+    Points that are NaN or ±Inf are left out, and series without any other.
+    """
+    count = 0
+    yield b'{"series":['
+    for labels, values in _matrix(answer):
+        numbers = _numbers(values)
+        if numbers:
+            lead = b"," if count else b""
+            yield b'%b{"metric":%b,"values":[[%b]]}' % (lead, labels, numbers)
+            count += 1
+        else:
+            yield b""  # a turn for whoever waits between the series
+    yield b'],"count":%d}' % count
+
+
+def range_texts(answer: bytes) -> Iterator[bytes]:
+    """Yield a matrix as Prometheus writes it: ``[{"metric":{…},"values":[[1893456000,"1.5"]]}]``."""
+    lead = b"["
+    for labels, values in _matrix(answer):
+        yield b'%b{"metric":%b,"values":[[%b]]}' % (lead, labels, _padded(_texts(values)))
+        lead = b","
+    yield b"[]" if lead == b"[" else b"]"
+
+
+def label_sets(answer: bytes) -> list[dict[str, str]]:
+    """Return the label sets of a series answer, in order, without the organization."""
+    return [labels for labels, _ in _ordered((labels, None) for labels in _read(_series_list, answer).data)]
+
+
+def label_names(answer: bytes) -> list[str]:
+    """Return the label names of an answer, in order, without the organization's."""
+    return [name for name in label_values(answer) if name != ORG]
+
+
+def label_values(answer: bytes) -> list[str]:
+    """Return the label values of an answer, in order."""
+    return sorted(_read(_names, answer).data)
+
+
+def _read(decoder: msgspec.json.Decoder[T], answer: bytes) -> T:
+    try:
+        return decoder.decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise StorageUnavailable from error
+
+
+def _ordered(series: Iterable[tuple[dict[str, str], T]]) -> list[tuple[dict[str, str], T]]:
+    """Return *series* without the organization's label, in Prometheus' order of label sets."""
+    found = []
+    for labels, values in series:
+        labels.pop(ORG, None)
+        found.append((sorted(labels.items()), labels, values))
+    found.sort(key=lambda entry: entry[0])
+    return [(labels, values) for _, labels, values in found]
+
+
+def _vector(answer: bytes) -> Iterator[tuple[bytes, _Sample]]:
+    samples = _read(_instant, answer).data.result
+    for labels, sample in _ordered((sample.metric, sample) for sample in samples):
+        yield _encoder.encode(labels), sample
+
+
+def _matrix(answer: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Yield labels and values of each series; values are what stands between ``[[`` and ``]]``."""
+    before, *parts = answer.split(_VALUES)
+    if b'"resultType":"matrix"' not in before:
+        raise StorageUnavailable from ValueError("no matrix")
+    series = []
+    for part in parts:
+        metric, end = before.find(_METRIC), part.find(b"]]")
+        if metric < 0 or end < 0:
+            raise StorageUnavailable from ValueError("a series without labels or end")
+        series.append((_read(_labels, before[metric + len(_METRIC) : -1]), part[:end]))
+        before = part[end:]
+    for labels, values in _ordered(series):
+        yield _encoder.encode(labels), values
+
+
+def _numbers(values: bytes) -> bytes:
+    """Return ``t,"v"],[t,"v"`` with its values as numbers, without those that are none."""
+    if _NO_NUMBER.search(values):
+        values = b"],[".join(point for point in values.split(b"],[") if not _NO_NUMBER.search(point))
+    return values.translate(None, b'"')
+
+
+def _texts(values: bytes) -> bytes:
+    """Return values with those exponents that Prometheus writes."""
+    return _EXPONENT.sub(lambda found: b'"%b"' % repr(float(found[1])).encode(), values)
+
+
+def _padded(values: bytes) -> bytes:
+    """Return values with times of three digits after the point, where they have any."""
+    if b"." not in values:
+        return values
+    return _SHORT_FRACTION.sub(
+        lambda found: b"%b%b.%b" % (found[1], found[2], found[3].ljust(3, b"0")), values
+    )

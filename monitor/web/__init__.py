@@ -1,0 +1,1 @@
+"""HTTP, for every feature: bodies, errors, streams, background work, the API's description."""

@@ -1,0 +1,53 @@
+"""The service's own Prometheus metrics, and the internal listener that shows them.
+
+Under ``monitor serve`` every process writes its figures into files of one folder
+(``PROMETHEUS_MULTIPROC_DIR``), so that any of them answers for all.
+"""
+
+from __future__ import annotations
+
+import os
+
+from aiohttp import web
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    generate_latest,
+    multiprocess,
+)
+from prometheus_client import REGISTRY as DEFAULT_REGISTRY
+
+REQUESTS = Counter(
+    "monitor_http_requests_total", "Requests answered.", ["method", "route", "status"]
+)
+SECONDS = Histogram(
+    "monitor_http_request_duration_seconds",
+    "Time from the request's header to its response.",
+    ["route"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+
+
+def observe_request(request: web.Request, status: int, seconds: float) -> None:
+    """Count one answered request under its route's pattern, never under its path."""
+    resource = request.match_info.route.resource
+    route = resource.canonical if resource is not None else "unmatched"
+    method = request.method if len(request.method) <= 8 and request.method.isalpha() else "other"
+    REQUESTS.labels(method, route, str(status)).inc()
+    SECONDS.labels(route).observe(seconds)
+
+
+def render() -> bytes:
+    """Return all metrics in the text format, of all processes where they share a folder."""
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+    return generate_latest(DEFAULT_REGISTRY)
+
+
+async def metrics_page(request: web.Request) -> web.Response:  # noqa: ARG001
+    """Show the service's metrics in Prometheus' text format."""
+    return web.Response(body=render(), headers={"Content-Type": CONTENT_TYPE_LATEST})

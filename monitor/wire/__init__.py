@@ -1,0 +1,1 @@
+"""The structs that agents and the service exchange."""
