@@ -22,7 +22,7 @@ import monitor.metrics.routes
 import monitor.prometheus.routes
 import monitor.settings.routes
 from monitor.auth.last_used import last_used
-from monitor.auth.login import sweep_failures
+from monitor.auth.login import forget_old_failures
 from monitor.auth.middleware import authentication, public, security_of
 from monitor.config import CONFIG, ConfigFile
 from monitor.db.migrate import is_owner, missing
@@ -68,7 +68,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
         app.cleanup_ctx.append(background(offline.ROUND_SECONDS, offline.mark_offline))
         app.cleanup_ctx.append(background(deletion.ROUND_SECONDS, deletion.delete_due))
-        app.cleanup_ctx.append(background(SWEEP_SECONDS, sweep_failures))
+        app.cleanup_ctx.append(background(SWEEP_SECONDS, forget_old_failures))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, check_victoriametrics))
     return app
 

@@ -25,11 +25,11 @@ COMMANDS = {
 class Commands(click.Group):
     """The commands, each imported when it is asked for: an agent loads no server."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+    def list_commands(self, ctx: click.Context) -> list[str]:
         """Return all names in the order in which help shows them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command, or None if there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
@@ -42,5 +42,3 @@ class Commands(click.Group):
 @click.version_option(__version__)
 def main(**_: Any) -> None:
     """Infrastructure monitoring for many organizations."""
-
-

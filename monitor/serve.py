@@ -140,7 +140,7 @@ async def _listen(runner: web.AppRunner, listen: str) -> None:
 async def _internal(app: web.Application, listen: str) -> web.AppRunner:
     """Show the service's own metrics and health on the internal listener."""
 
-    async def ready(request: web.Request) -> web.Response:  # noqa: ARG001
+    async def ready(request: web.Request) -> web.Response:
         return await readiness(app)
 
     internal = web.Application()
@@ -207,7 +207,7 @@ async def _supervise(config_path: Path, workers: int) -> int:
     """Run all processes until SIGTERM or SIGINT; return the exit status."""
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
-    command = [sys.executable, "-m", "monitor", "serve", "--config", str(config_path.resolve()), "--role"]
+    command = [sys.executable, "-m", "monitor", "serve", "--config", str(config_path), "--role"]
     children = [Child(f"web-{number}", [*command, "web"]) for number in range(workers)]
     children.append(Child("background", [*command, "background"]))
 

@@ -12,12 +12,12 @@ from aiohttp import web
 from monitor.agents import store
 from monitor.auth import tokens
 from monitor.auth.credentials import API_KEY_HEADER
-from monitor.auth.middleware import tenant_from_api_key
+from monitor.auth.middleware import tenant_by_api_key
 from monitor.auth.models import Tenant
+from monitor.config import CONFIG
 from monitor.db.postgres import transaction
 from monitor.errors import BadRequest, TooManyRequests, Unauthorized
 from monitor.web.codec import check_type, decode, read_bytes
-from monitor.config import CONFIG
 from monitor.wire.push import Registered, Registration
 
 BODY_BYTES = 64 * 1024  # a registration is a few hundred bytes
@@ -49,15 +49,16 @@ async def register(request: web.Request) -> Registered:
 
 
 async def _caller(request: web.Request) -> tuple[Tenant, bytes]:
-    if API_KEY_HEADER in request.headers:
-        tenant = await tenant_from_api_key(request, None)
+    in_header = request.headers.getall(API_KEY_HEADER, [])
+    if in_header:
+        tenant = await tenant_by_api_key(request, in_header)
         return tenant, await read_bytes(request, limit=BODY_BYTES)
     body = await read_bytes(request, limit=BODY_BYTES)
     try:
         key = decode(body, _Key).api_key
     except BadRequest:
         raise Unauthorized from None
-    return await tenant_from_api_key(request, key), body
+    return await tenant_by_api_key(request, [key] if key else []), body
 
 
 def _check_name(field: str, text: str) -> None:
@@ -85,6 +86,6 @@ async def _store(app: web.Application, tenant: Tenant, new: Registration) -> Reg
             type_=new.type,
             pool=new.pool or DEFAULT_POOL,
             version=new.version or "",
-            token_hash=tokens.sha256(token),
+            token_hash=tokens.digest(token),
         )
     return Registered(agent_id=agent_id, token=token)

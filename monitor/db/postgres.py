@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from monitor.config import Config
 
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Connection: TypeAlias = (
+    "asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+)
 
 T = TypeVar("T")
 

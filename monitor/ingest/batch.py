@@ -18,6 +18,7 @@ from aiohttp import web
 from msgspec import Struct
 from prometheus_client import Counter, Histogram
 
+from monitor.config import CONFIG
 from monitor.db.postgres import Connection
 from monitor.errors import OrgSuspended, ServiceError, Unauthorized
 from monitor.ingest import store
@@ -25,7 +26,6 @@ from monitor.ingest.change import is_late, is_repeated, milliseconds, sign_of_li
 from monitor.ingest.counters import Counters, aligned
 from monitor.ingest.samples import AgentRef, samples_of
 from monitor.journal.journal import JOURNAL, Entry
-from monitor.config import CONFIG
 from monitor.wire.push import Container, Push
 
 BATCH = 50  # pushes in one transaction: more brings little and holds the locks longer
@@ -90,7 +90,7 @@ class Batches:
         self._decompressor = zstandard.ZstdDecompressor()
         self._decoder = msgspec.json.Decoder(list[Container])
 
-    async def store(self, agent_id: str, push: Push, at_ms: int, change: store.Change) -> None:
+    async def add(self, agent_id: str, push: Push, at_ms: int, change: store.Change) -> None:
         """Store *push* with whoever else waits; when this returns, it is durable.
 
         Raises:

@@ -11,13 +11,14 @@ from aiohttp import web
 from monitor.auth import store as auth_store
 from monitor.auth.middleware import admitted_agent
 from monitor.auth.models import AGENT_TOKEN_HASH, AgentCaller
+from monitor.config import CONFIG
 from monitor.db.postgres import connection
 from monitor.errors import OrgSuspended, ServiceError, StorageUnavailable, Unauthorized
 from monitor.ingest.batch import PUSHES, Batches, Recent
 from monitor.ingest.change import change_of
 from monitor.ingest.check import check
 from monitor.web.codec import check_type, decode, read_bytes
-from monitor.config import CONFIG
+from monitor.web.errors import ORG_ID
 from monitor.wire.push import Push
 
 WAIT_SECONDS = 15.0  # a push that is not stored by then is refused
@@ -50,7 +51,7 @@ class Ingest:
         caller = remembered or await self._identify(request, token_hash)
         if caller.agent_id != request.match_info["agentId"]:
             raise Unauthorized
-        request["org_id"] = caller.org_id
+        request[ORG_ID] = caller.org_id
         try:
             push, at_ms = await self._read(request, caller, remembered is not None)
         except ServiceError:
@@ -59,7 +60,7 @@ class Ingest:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 change = change_of(caller.agent_id, caller.org_id, push, at_ms)
-                await self._batches.store(caller.agent_id, push, at_ms, change)
+                await self._batches.add(caller.agent_id, push, at_ms, change)
         except TimeoutError:
             raise StorageUnavailable from None
         except (Unauthorized, OrgSuspended):
@@ -73,9 +74,7 @@ class Ingest:
         self._callers.keep(token_hash, caller)
         return caller
 
-    async def _read(
-        self, request: web.Request, caller: AgentCaller, remembered: bool
-    ) -> tuple[Push, int]:
+    async def _read(self, request: web.Request, caller: AgentCaller, remembered: bool) -> tuple[Push, int]:
         try:
             return await self._checked(request, caller)
         except ServiceError:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from monitor.ingest.counters import Counters, counters_of, rates
 from monitor.ingest.lines import container_lines, node_lines, pod_lines
@@ -144,13 +144,16 @@ def _agent_lines(push: Push, tags: str, at_ms: int) -> Lines:
 
 def _sums(containers: Sequence[Container]) -> dict[str, float]:
     """Return the sum of each summed metric of which any container has sent a value."""
-    sums = {}
+    sums: dict[str, float] = {}
     for metric, read in _SUMMED:
-        sent = list(map(read, containers))
-        if None in sent or UNSET in sent:
-            sent = [value for value in sent if value is not None and value is not UNSET]
-        if sent or not containers:
-            sums[f"containers_{metric.field}"] = sum(sent) * metric.scale
+        try:
+            total = sum(map(read, containers))
+        except TypeError:  # None and UNSET are rare
+            sent = [value for value in map(read, containers) if isinstance(value, (int, float))]
+            if not sent:
+                continue
+            total = sum(sent)
+        sums[f"containers_{metric.field}"] = total * metric.scale
     return sums
 
 

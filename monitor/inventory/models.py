@@ -119,11 +119,11 @@ class Summary(Struct, frozen=True, rename="camel"):
     namespaces: int
 
 
-def _or(value: T | None | UnsetType, default: T) -> T:
-    return default if value is None or value is UNSET else value  # type: ignore[return-value]
+def _or(value: T | UnsetType | None, default: T) -> T:
+    return default if value is None or value is UNSET else value
 
 
-def _sent(value: Number | None | UnsetType) -> Optional:
+def _sent(value: Number | UnsetType | None) -> Optional:
     return UNSET if value is None else value
 
 

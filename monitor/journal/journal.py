@@ -22,12 +22,12 @@ import zstandard
 from aiohttp import web
 from prometheus_client import Gauge
 
+from monitor.config import CONFIG
 from monitor.db.postgres import connection, transaction
 from monitor.errors import StorageUnavailable
 from monitor.journal import store
 from monitor.journal.writer import Writer, bisect
 from monitor.tsdb.client import TSDB, Refused
-from monitor.config import CONFIG
 
 if TYPE_CHECKING:
     from monitor.db.postgres import Connection
@@ -37,9 +37,7 @@ TICK_SECONDS = 2.0  # leases, the present slot and the size are looked at this o
 FLUSH_SECONDS = 3.0  # at the end, for what was acknowledged last
 FULL_RETRY_SECONDS = 30  # Retry-After while the backlog is full
 
-SIZE = Gauge(
-    "monitor_journal_size_bytes", "Disk that the journal takes.", multiprocess_mode="mostrecent"
-)
+SIZE = Gauge("monitor_journal_size_bytes", "Disk that the journal takes.", multiprocess_mode="mostrecent")
 
 log = structlog.get_logger()
 

@@ -67,7 +67,9 @@ async def watch(app: web.Application) -> None:
         changed = [url for url, started in known if await store.note_start(conn, url, started)]
         if changed:
             count = await store.order_replay(conn)
-            log.warning("VictoriaMetrics restarted: writing its last minute again", urls=changed, streams=count)
+            log.warning(
+                "VictoriaMetrics restarted: writing its last minute again", urls=changed, streams=count
+            )
         else:
             await store.advance_marks(conn, alive_at)
 

@@ -155,11 +155,7 @@ def without(agents: set[str], lines: bytes) -> bytes:
     tags = [tag for tag in tags if tag in lines]
     if not tags:
         return lines
-    return b"".join(
-        line
-        for line in lines.splitlines(keepends=True)
-        if not any(tag in line for tag in tags)
-    )
+    return b"".join(line for line in lines.splitlines(keepends=True) if not any(tag in line for tag in tags))
 
 
 async def bisect(

@@ -80,9 +80,7 @@ async def _streams_passed(app: web.Application) -> bool:
     return True
 
 
-async def _note(
-    app: web.Application, dues: list[store.Due], found: dict[str, int], started: str
-) -> None:
+async def _note(app: web.Application, dues: list[store.Due], found: dict[str, int], started: str) -> None:
     """Look once more and write down what each pass came to."""
     tsdb = app[TSDB]
     for due in dues:
@@ -98,5 +96,9 @@ async def _note(
                 next_seconds=after if clean else LATER_SECONDS,
             )
         log.info(
-            "agent deletion pass", agent_id=due.agent_id, org_id=due.org_id, found=found.get(due.agent_id), clean=clean
+            "agent deletion pass",
+            agent_id=due.agent_id,
+            org_id=due.org_id,
+            found=found.get(due.agent_id),
+            clean=clean,
         )

@@ -27,7 +27,6 @@ async def mark_offline(app: web.Application) -> None:
         agents = await store.offline_agents(entry.conn)
         at_ms = time.time_ns() // 1_000_000
         entry.lines = b"".join(
-            agent_down_line(AgentRef(agent.org_id, agent.agent_id, agent.name), at_ms)
-            for agent in agents
+            agent_down_line(AgentRef(agent.org_id, agent.agent_id, agent.name), at_ms) for agent in agents
         )
         entry.sample_count = len(agents)

@@ -231,7 +231,9 @@ def reference() -> str:
         "Every series belongs to one organization. A field that an agent does not send gives no sample.",
         "A container whose stats call failed (`statsOk: false`, or running with cpu, memory and network all",
         "exactly zero) has its gauges, and neither counters nor rates. A counter that fell starts anew: no rate",
-        "for that interval, and none between pushes less than 1 s apart.",
+        "for that interval, and none between pushes less than 1 s apart. An agent that reports neither pods nor",
+        "nodes has no `kube_cluster_*`. Docker and Kubernetes labels become metric labels only where the",
+        "configuration allows them: `com.acme/tier` is then `label_com_acme_tier`.",
     ]
     for resource, labels in LABELS.items():
         named = f" Labels: {', '.join(f'`{label}`' for label in labels)}." if labels else ""

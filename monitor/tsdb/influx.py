@@ -84,7 +84,7 @@ def print_lines(measurement: str, tags: Sequence[str], columns: Columns, at_ms: 
 def print_values(values: Sequence[Value]) -> list[str]:
     """Print numbers one by one, and what is none as ``null``.
 
-    msgspec does it ten times as fast as repr, with digits on both sides of the point
+    msgspec does it several times as fast as repr, with digits on both sides of the point
     as VictoriaMetrics needs them.
     """
     try:

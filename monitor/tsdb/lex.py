@@ -30,11 +30,17 @@ _ESCAPE = re.compile(
     r"|u(?P<u4>[0-9A-Fa-f]{4})|U(?P<u8>[0-9A-Fa-f]{8})|(?P<one>[^xuU0-7]))"
 )
 _ONE = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "\\": 92}
-_SHOWN_CHARACTERS = 10  # of a bad escape: the longest one, \U0010ffff
+_SHOWN_CHARACTERS = 40  # of what was found
 
 
 class SelectorError(Exception):
     """Why a text is no selector, worded for whoever wrote it."""
+
+
+def shown(found: str, characters: int = _SHOWN_CHARACTERS) -> str:
+    """Return the beginning of what was *found* so that an error can hold it on one line."""
+    start = found if len(found) <= characters else f"{found[:characters]}…"
+    return start if start.isprintable() else start.encode("unicode_escape").decode()
 
 
 def quoted(text: str) -> str:
@@ -91,15 +97,11 @@ def _escaped(escape: re.Match[str], quote: str) -> bytes | None:
 
 def _bad_escape(inner: str, backslash: int, quote: str, at: int) -> str:
     """Word the refusal of the escape that starts at *backslash* of *inner*."""
-    width = {"x": 4, "u": 6, "U": _SHOWN_CHARACTERS}.get(inner[backslash + 1], 2)
-    if inner[backslash + 1].isdecimal():
-        width = 4
-    shown = inner[backslash : backslash + width]
-    if shown[1] in "'\"":
-        return (
-            f"bad escape (found {shown} at {at + 1}); inside {quote} write {shown[1]} without the backslash"
-        )
+    letter = inner[backslash + 1]
+    width = 4 if letter.isdecimal() else {"x": 4, "u": 6, "U": 10}.get(letter, 2)
+    found = f"(found {shown(inner[backslash : backslash + width])} at {at + 1})"
+    if letter in {"'", '"'}:
+        return f"bad escape {found}; inside {quote} write {letter} without the backslash"
     return (
-        f"bad escape (found {shown} at {at + 1}); in a regex write the backslash twice, or use `backticks`,"
-        " which know no escapes"
+        f"bad escape {found}; in a regex write the backslash twice, or use `backticks`, which know no escapes"
     )

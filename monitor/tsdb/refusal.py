@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import re
 
-from monitor.tsdb.lex import LABEL_NAME, METRIC_NAME, SPACE, STRING, SelectorError
-
-_SHOWN_CHARACTERS = 40  # of what was found
+from monitor.tsdb.lex import LABEL_NAME, METRIC_NAME, SPACE, STRING, SelectorError, shown
 
 _FOUND = re.compile(
     rf"{METRIC_NAME}|\[[^\]]*+\]?+|[0-9.][0-9A-Za-z.]*+|[=!<>][=~]?+|[\s\S]",
@@ -216,7 +214,7 @@ def _unexpected(text: str, at: int, expected: str) -> SelectorError:
         )
     if text[at] == "#":
         return _comment(at)
-    return SelectorError(f"{expected} (found {_shown(_found(text, at))} at {at + 1})")
+    return SelectorError(f"{expected} (found {shown(_found(text, at))} at {at + 1})")
 
 
 def _comment(at: int) -> SelectorError:
@@ -224,12 +222,7 @@ def _comment(at: int) -> SelectorError:
 
 
 def _refused(what: str, found: str, at: int, instead: str) -> SelectorError:
-    return SelectorError(f"{what} (found {_shown(found)} at {at + 1}); {instead}")
-
-
-def _shown(found: str) -> str:
-    shown = found if len(found) <= _SHOWN_CHARACTERS else f"{found[:_SHOWN_CHARACTERS]}…"
-    return shown if shown.isprintable() else shown.encode("unicode_escape").decode()
+    return SelectorError(f"{what} (found {shown(found)} at {at + 1}); {instead}")
 
 
 def _found(text: str, at: int) -> str:

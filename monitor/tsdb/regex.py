@@ -13,11 +13,14 @@ from typing import Protocol
 
 import re2
 
+from monitor.tsdb.lex import shown
+
 MAX_CHARACTERS = 256
 MAX_NESTING = 20
 MAX_REPETITION = 100
 MAX_PROGRAM = 10_000  # RE2 instructions
 
+_REASON_CHARACTERS = 80  # of RE2's words, which may end in the whole pattern
 _COMPILED = 1_024  # expressions kept compiled, each below _MEMORY_BYTES
 _MEMORY_BYTES = 1 << 20  # RE2 stops compiling at about 16,000 instructions of it
 
@@ -89,7 +92,7 @@ def _check_bounds(pattern: str) -> None:
                     int(token["most"] or token["least"]) > MAX_REPETITION
                     or int(token["least"]) > MAX_REPETITION
                 ):
-                    raise ValueError(f"repeats more than {MAX_REPETITION} times (found {token[0]})")
+                    raise ValueError(f"repeats more than {MAX_REPETITION} times (found {shown(token[0])})")
             case "group" | "opened":
                 depth += 1
                 if token["group"] is not None:
@@ -103,9 +106,9 @@ def _check_bounds(pattern: str) -> None:
 def _check_group_name(name: str, groups: set[str]) -> None:
     """Raise ValueError for a name that Go's RE2 refuses and google-re2 takes."""
     if not _GROUP_NAME.fullmatch(name):
-        raise ValueError(f"holds a group name other than letters, digits and _ (found {name})")
+        raise ValueError(f"holds a group name other than letters, digits and _ (found {shown(name)})")
     if name in groups:
-        raise ValueError(f"holds two groups of one name (found {name})")
+        raise ValueError(f"holds two groups of one name (found {shown(name)})")
     groups.add(name)
 
 
@@ -116,7 +119,7 @@ def _compile(pattern: str) -> Regex:
     try:
         regex: Regex = re2.compile(pattern.encode(), options)
     except re2.error as error:
-        reason = error.args[0].decode("utf-8", "replace")
+        reason = shown(error.args[0].decode("utf-8", "replace"), _REASON_CHARACTERS)
         if "too large" in reason:
             raise ValueError(f"compiles to more than {MAX_PROGRAM} instructions") from None
         raise ValueError(f"is not valid RE2 ({reason})") from None

@@ -31,7 +31,13 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _EXPECTED = re.compile(r"^Expected `(?P<want>[^`]+)`(?P<more>[^,]*)(?:, got `(?P<got>[^`]+)`)?")
 _MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]+)`")
 _PATH = re.compile(r" - at `(?:key in )?\$(?P<path>[^`]*)`$")
-_JSON_WORDS = {"str": "string", "int": "integer", "float": "number", "bool": "boolean", "int | float": "number"}
+_JSON_WORDS = {
+    "str": "string",
+    "int": "integer",
+    "float": "number",
+    "bool": "boolean",
+    "int | float": "number",
+}
 
 
 def reply(value: Any, *, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

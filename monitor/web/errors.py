@@ -25,6 +25,9 @@ REQUEST_ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 SLOW_SECONDS = 1.0  # a request slower than this is worth a line
 _STATUS_TEXT = {400: "bad_request", 404: "not_found", 405: "method_not_allowed", 413: "payload_too_large"}
 
+# Whose request it is, for the log; the authentication puts it here.
+ORG_ID: web.RequestKey[str] = web.RequestKey("ORG_ID", str)
+
 log = structlog.get_logger()
 
 
@@ -85,7 +88,6 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         path=request.path,
         status=response.status,
         seconds=round(seconds, 4),
-        org_id=request.get("org_id"),
+        org_id=request.get(ORG_ID),
     )
     return response
-

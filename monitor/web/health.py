@@ -31,7 +31,7 @@ class NotReady(Struct, frozen=True):
     down: list[str]
 
 
-async def healthz(request: web.Request) -> web.Response:  # noqa: ARG001
+async def healthz(request: web.Request) -> web.Response:
     """Answer while the process lives, whatever is down beneath it."""
     return reply(Health("ok"))
 
@@ -69,4 +69,3 @@ async def _answers(check: Awaitable[Any]) -> bool:
 async def _postgres(app: web.Application) -> None:
     async with connection(app) as conn:
         await conn.execute("SELECT 1")
-

@@ -24,7 +24,9 @@ def set_up_logging(settings: Log) -> None:
         shared.append(structlog.processors.format_exc_info)
         renderer = structlog.processors.JSONRenderer()
     else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        renderer = structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     structlog.configure(
         processors=[*shared, renderer],

@@ -19,9 +19,7 @@ from prometheus_client import (
 )
 from prometheus_client import REGISTRY as DEFAULT_REGISTRY
 
-REQUESTS = Counter(
-    "monitor_http_requests_total", "Requests answered.", ["method", "route", "status"]
-)
+REQUESTS = Counter("monitor_http_requests_total", "Requests answered.", ["method", "route", "status"])
 SECONDS = Histogram(
     "monitor_http_request_duration_seconds",
     "Time from the request's header to its response.",
@@ -48,6 +46,6 @@ def render() -> bytes:
     return generate_latest(DEFAULT_REGISTRY)
 
 
-async def metrics_page(request: web.Request) -> web.Response:  # noqa: ARG001
+async def metrics_page(request: web.Request) -> web.Response:
     """Show the service's metrics in Prometheus' text format."""
     return web.Response(body=render(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -84,9 +84,7 @@ def document(
         if route.method != "HEAD" and (operation := operation_of(route.handler)) is not None
     ]
     types = [*_types(operation for _, operation in described), ErrorBody]
-    schemas, components = msgspec.json.schema_components(
-        types, ref_template="#/components/schemas/{name}"
-    )
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     by_type = dict(zip(map(repr, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route, operation in described:

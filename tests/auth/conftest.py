@@ -1,4 +1,4 @@
-"""A service of identity alone: its own routes, and one probe for each way a route can be marked."""
+"""A service of identity alone: its own routes, and the probes."""
 
 from __future__ import annotations
 
@@ -13,76 +13,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from monitor.auth import provision, store, tokens
+from monitor.auth import provision, tokens
 from monitor.auth import routes as auth_routes
 from monitor.auth.last_used import last_used
-from monitor.auth.middleware import admitted_agent, agent, authentication, public, requires
-from monitor.auth.models import AGENT, AGENT_TOKEN_HASH, TENANT
+from monitor.auth.middleware import authentication
 from monitor.config import CONFIG, Auth, Config, Postgres, Server, VictoriaMetrics
-from monitor.db.postgres import POOL, connection
-from monitor.web.codec import reply
+from monitor.db.postgres import POOL
 from monitor.web.errors import errors
 
-PASSWORD = "correct horse battery staple"
-SECRETS = ("new-secret-" + "n" * 32, "old-secret-" + "o" * 32)
-
-probes = web.RouteTableDef()
-
-
-@probes.route("*", "/probe/unmarked")
-async def unmarked(request: web.Request) -> web.Response:
-    return reply({"subject": request[TENANT].subject_id})
-
-
-@probes.get("/probe/public")
-@public
-async def opened(request: web.Request) -> web.Response:
-    return reply({"identified": TENANT in request})
-
-
-@probes.route("*", "/probe/viewer")
-@requires(role="viewer")
-async def for_viewers(request: web.Request) -> web.Response:
-    return reply({"subject": request[TENANT].subject_id})
-
-
-@probes.route("*", "/probe/admin")
-@requires(role="admin")
-async def for_admins(request: web.Request) -> web.Response:
-    return reply({"subject": request[TENANT].subject_id})
-
-
-@probes.post("/probe/streaming")
-@requires(role="admin", feature="log_streaming")
-async def streaming(request: web.Request) -> web.Response:
-    return reply({})
-
-
-@probes.get("/probe/gpu")
-@requires(feature="gpu_policies")
-async def gpu(request: web.Request) -> web.Response:
-    return reply({})
-
-
-@probes.get("/probe/bearer-key")
-@requires(api_key_bearer=True)
-async def bearer_key(request: web.Request) -> web.Response:
-    return reply({"subject": request[TENANT].subject_id})
-
-
-@probes.post("/probe/agents/{agentId}")
-@agent
-async def own_path(request: web.Request) -> web.Response:
-    return reply({"agent": request[AGENT].agent_id})
-
-
-@probes.post("/probe/agents/{agentId}/deferred")
-@agent(deferred=True)
-async def deferred(request: web.Request) -> web.Response:
-    async with connection(request.app) as conn:
-        caller = await store.agent_by_token(conn, request[AGENT_TOKEN_HASH])
-    return reply({"agent": admitted_agent(request, caller).agent_id})
-
+from tests.auth.probes import PASSWORD, SECRETS, probes, session_of
 
 class Org(NamedTuple):
     """An organization of one test, and its API key."""
@@ -194,12 +133,3 @@ def make_agent(pool: Any, org: Org) -> Callable[..., Awaitable[Agent]]:
         return made
 
     return make
-
-
-def session_of(user_id: str, org_id: str, role: str = "member", now: float = 4e9) -> str:
-    """Return a session's token that does not end in this century's tests."""
-    return tokens.issue(SECRETS, user_id=user_id, org_id=org_id, role=role, plan="pro", now=now)
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}

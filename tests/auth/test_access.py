@@ -6,7 +6,8 @@ import pytest
 from monitor.auth.middleware import security_of
 from monitor.auth.provision import revoke_api_key, set_org
 from monitor.db.postgres import create_pool
-from tests.auth.conftest import bearer, opened, own_path, session_of, unmarked
+
+from tests.auth.probes import bearer, opened, own_path, session_of, unmarked
 
 UNAUTHORIZED = {"error": "unauthorized"}
 

@@ -3,11 +3,12 @@ import re
 import pytest
 
 from monitor.ingest.counters import Counters, aligned, counters_of
-from monitor.ingest.samples import AgentRef, agent_down_line, samples_of
+from monitor.ingest.samples import POD_PHASES, AgentRef, agent_down_line, samples_of
 from monitor.tsdb.catalogue import AGENT_LABELS, BY_NAME, LABELS
 from monitor.wire.push import Container, Node, NodeResources, NodeUsage, Pod, Push, Sample
 
 AGENT = AgentRef("org_1", "agent_1", "host 1")
+PHASES = set(POD_PHASES)
 AT = 1_900_000_000_000
 WEB = Container(
     id="c1", name="web-1", image="nginx:1", state="running", cpu_percent=12.5, memory_usage_mb=64,
@@ -381,10 +382,19 @@ def test_hostile_texts_stay_inside_their_label():
     )
     lines = samples_of(push, AgentRef("org_1", "agent_1", evil), None, AT).lines.decode()
 
+    clean = evil.replace("\n", "\ufffd")
     for line in lines.split("\n")[:-1]:
-        head, _, _ = re.split(r"(?<!\\) (?=[a-z_]+=[0-9.]+(?:,|\s))|(?<!\\) (?=\d+$)", line)
-        assert re.match(r"[a-z_]*,org_id=org_1,", head)
-        assert len(re.findall(r"(?<!\\),org_id(?<!\\)=", line)) == 1
+        head, _, at = re.findall(r"(?:\\.|[^\\ ])+", line)
+        assert at == str(AT)
+        pairs = [re.findall(r"(?:\\.|[^\\=])+", tag) for tag in re.findall(r"(?:\\.|[^\\,])+", head)]
+        tags = [pair for pair in pairs if len(pair) > 1]  # not the measurement, nor an empty value
+        assert [name for name, _ in tags].count("org_id") == 1
+        assert tags[0] == ["org_id", "org_1"]
+        assert {re.sub(r"\\(.)", r"\1", value) for name, value in tags} <= {
+            "org_1",
+            "agent_1",
+            clean,
+        } | PHASES
 
 
 def test_an_offline_agent_is_down():

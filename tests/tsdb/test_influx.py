@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+import uuid
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -9,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from monitor.dev.victoriametrics import VictoriaMetricsServer
 from monitor.tsdb import influx
 
 NOW = int(time.time() * 1000)
+RUN = uuid.uuid4().hex  # the storage may hold what an earlier run wrote
 CONTROLS = [*map(chr, range(0x20)), *map(chr, range(0x7F, 0xA0))]
 
 
@@ -45,14 +46,9 @@ class Storage:
 
 
 @pytest.fixture(scope="module")
-async def storage(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Storage]:
-    server = VictoriaMetricsServer(tmp_path_factory.mktemp("victoriametrics"))
-    await server.start()
-    try:
-        async with aiohttp.ClientSession() as session:
-            yield Storage(session, server.url)
-    finally:
-        await server.stop()
+async def storage(servers) -> AsyncIterator[Storage]:
+    async with aiohttp.ClientSession() as session:
+        yield Storage(session, servers.vm_url)
 
 
 TEXT = st.text(
@@ -75,10 +71,12 @@ async def test_any_label_value_comes_back_from_victoriametrics_as_it_went(storag
         values.append(text)
 
     gather()
-    tags = [f",case=round_trip,number={n},v={influx.escape(text)},last=1" for n, text in enumerate(values)]
+    tags = [
+        f",case=round_trip{RUN},number={n},v={influx.escape(text)},last=1" for n, text in enumerate(values)
+    ]
     printed = influx.print_lines("m", tags, {"x": list(range(len(values)))}, NOW)
     await storage.write(printed.text)
-    series = await storage.export("round_trip")
+    series = await storage.export(f"round_trip{RUN}")
 
     found = {one["metric"]["number"]: one for one in series}
     assert len(found) == len(series) == len(values) == printed.count
@@ -93,9 +91,9 @@ async def test_any_label_value_comes_back_from_victoriametrics_as_it_went(storag
 
 async def test_a_name_without_an_underscore_is_printed_without_a_measurement(storage):
     names = ["up", "_x", "x_", "a:b", ":", "_", "container_cpu_usage_percent", "true", "NaN", "i"]
-    await storage.write("".join([f",case=names,k=v {name}=1 {NOW}\n" for name in names]))
+    await storage.write("".join([f",case=names{RUN},k=v {name}=1 {NOW}\n" for name in names]))
 
-    series = await storage.export("names")
+    series = await storage.export(f"names{RUN}")
 
     assert sorted(one["metric"]["__name__"] for one in series) == sorted(names)
 
@@ -116,10 +114,10 @@ NUMBERS = {
 
 async def test_numbers_come_back_equal(storage):
     columns = {name: [number] for name, number in NUMBERS.items()}
-    printed = influx.print_lines("n", [",case=numbers"], columns, NOW)
+    printed = influx.print_lines("n", [f",case=numbers{RUN}"], columns, NOW)
     await storage.write(printed.text)
 
-    series = await storage.export("numbers")
+    series = await storage.export(f"numbers{RUN}")
 
     found = {one["metric"]["__name__"].removeprefix("n_"): one["values"][0] for one in series}
     assert found.keys() == NUMBERS.keys()

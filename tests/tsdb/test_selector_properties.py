@@ -53,10 +53,14 @@ def check(text: str) -> bool:
     """Assert the guard's promise for any text; tell whether it was accepted."""
     try:
         parsed = parse(text)
-    except BadRequest:
-        return False
-    check_accepted(text, parsed)
-    return True
+    except BadRequest as refused:
+        words = refused.text
+    else:
+        check_accepted(text, parsed)
+        return True
+    assert words.isprintable()
+    assert len(words) < 400
+    return False
 
 
 space = st.text(" \t\r\n", max_size=2)
