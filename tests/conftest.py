@@ -20,10 +20,11 @@ from aiohttp import web
 
 from monitor.app import make_app
 from monitor.auth import provision
-from monitor.config import ConfigFile
+from monitor.config import CONFIG, Config, ConfigFile, Log
 from monitor.db.migrate import migrate
 from monitor.db.postgres import Pool, create_pool
 from monitor.serve import make_runner
+from monitor.web.log import set_up_logging
 from tests.servers import start_servers
 
 # Handed from the process that started the servers to the workers of a parallel run.
@@ -45,6 +46,7 @@ class Addresses:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Start the servers once, in the process that distributes the tests."""
+    set_up_logging(Log(level="error", format="console"))
     if hasattr(session.config, "workerinput") or session.config.option.collectonly:
         return
     root = Path(tempfile.mkdtemp(prefix="monitor-tests-"))
@@ -104,6 +106,10 @@ class Service:
     base_url: str
     config_path: Path
     runner: web.AppRunner
+
+    @property
+    def app_config(self) -> Config:
+        return self.app[CONFIG].config
 
     async def stop(self) -> None:
         await self.runner.cleanup()

@@ -12,10 +12,11 @@ import msgspec
 
 from monitor.auth.models import EMAIL_MAX, NAME_MAX, PASSWORD_MAX, PASSWORD_MIN, Plan, Role
 from monitor.errors import BadRequest
-from monitor.wire.duration import parse_duration
+from monitor.wire.duration import format_duration, parse_duration
 
+DAY_SECONDS = 86_400
 RETENTION_MIN_SECONDS = 1
-RETENTION_MAX_SECONDS = 100 * 365 * 86400  # "for ever", and far below any overflow
+RETENTION_MAX_SECONDS = 100 * 365 * DAY_SECONDS  # "for ever", and far below any overflow
 
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
@@ -98,6 +99,12 @@ def retention_seconds(duration: str, *, field: str) -> int:
     if not RETENTION_MIN_SECONDS <= seconds <= RETENTION_MAX_SECONDS:
         raise BadRequest(f"{field}: must be from 1s to 100y", field=field)
     return int(seconds)
+
+
+def retention_text(seconds: int) -> str:
+    """Return a retention as it is written: in days where it has whole days, ``7d`` and not ``1w``."""
+    days, rest = divmod(seconds, DAY_SECONDS)
+    return format_duration(seconds) if rest else f"{days}d"
 
 
 def _is_text(text: str) -> bool:

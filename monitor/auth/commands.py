@@ -16,13 +16,12 @@ import click
 import msgspec
 
 from monitor.auth import provision
-from monitor.auth.checks import retention_seconds
+from monitor.auth.checks import retention_seconds, retention_text
 from monitor.auth.models import Organization
 from monitor.config import ConfigError, load
 from monitor.db.postgres import connect, translated
 from monitor.errors import ServiceError
 from monitor.web.codec import encode
-from monitor.wire.duration import format_duration
 
 if TYPE_CHECKING:
     from monitor.db.postgres import Connection
@@ -74,7 +73,7 @@ def _fail(message: str, code: int) -> None:
 
 def _shown(org: Organization) -> dict[str, Any]:
     def duration(seconds: int | None) -> str | None:
-        return None if seconds is None else format_duration(seconds)
+        return None if seconds is None else retention_text(seconds)
 
     return {
         "orgId": org.id,
@@ -113,7 +112,7 @@ def create_org(name: str, plan: str, config_path: Path) -> None:
 @click.option("--metrics-retention", help="Its own setting, as 30d.")
 @click.option("--logs-retention", help="Its own setting, as 7d.")
 @config_option
-def set_org(  # noqa: PLR0917 - click passes each option by name
+def set_org(
     org_id: str,
     plan: str | None,
     suspended: bool | None,

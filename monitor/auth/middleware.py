@@ -19,7 +19,6 @@ from monitor.auth.last_used import note
 from monitor.auth.models import (
     AGENT,
     AGENT_TOKEN_HASH,
-    ORG_ID,
     TENANT,
     AgentCaller,
     Feature,
@@ -31,6 +30,7 @@ from monitor.auth.origin import is_foreign
 from monitor.config import CONFIG
 from monitor.db.postgres import connection
 from monitor.errors import Forbidden, OrgSuspended, Unauthorized
+from monitor.web.errors import ORG_ID
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 H = TypeVar("H", bound=Callable[..., Any])

@@ -70,8 +70,6 @@ class AgentCaller(msgspec.Struct, frozen=True):
 
 TENANT: web.RequestKey[Tenant] = web.RequestKey("TENANT", Tenant)
 AGENT: web.RequestKey[AgentCaller] = web.RequestKey("AGENT", AgentCaller)
-# Of whom a request is, for its line in the log.
-ORG_ID: web.RequestKey[str] = web.RequestKey("ORG_ID", str)
 # SHA-256 of the token on a route that authenticates its agent itself.
 AGENT_TOKEN_HASH: web.RequestKey[bytes] = web.RequestKey("AGENT_TOKEN_HASH", bytes)
 

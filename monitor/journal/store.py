@@ -185,7 +185,7 @@ async def advance_marks(conn: Connection, alive_at: datetime) -> None:
     """Call safe what VictoriaMetrics took 60 s before *alive_at*, when it was seen alive."""
     await conn.execute(
         "UPDATE journal_streams SET safe_seq = mark_seq, mark_seq = written_seq, mark_at = clock_timestamp()"
-        " WHERE mark_at <= $1 - make_interval(secs => $2) AND replayed_seq >= replay_until"
+        " WHERE mark_at <= $1::timestamptz - make_interval(secs => $2) AND replayed_seq >= replay_until"
         " AND written_seq > safe_seq",
         alive_at,
         SAFE_SECONDS,

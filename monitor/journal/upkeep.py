@@ -55,6 +55,9 @@ async def keep_journal(app: web.Application) -> None:
 async def watch(app: web.Application) -> None:
     """Order a replay where VictoriaMetrics restarted; else move the marks.
 
+    Its start is told in whole seconds: one that is killed and started again within
+    the second of its own start is not noticed.
+
     Raises:
         StorageUnavailable: VictoriaMetrics does not answer: nothing becomes safe.
     """

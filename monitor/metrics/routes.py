@@ -44,8 +44,8 @@ async def range_(request: web.Request) -> web.StreamResponse:
     if grid is None:
         return await send(request, iter((EMPTY,)))
     window.check_points(grid)
-    answer = await request.app[TSDB].query_range(selector, grid, gone(request))
-    return await send(request, render.range_numbers(answer))
+    answer = await request.app[TSDB].query_range(selector, window.ahead(grid, now), gone(request))
+    return await send(request, render.range_numbers(answer, grid.end_ms))
 
 
 def asked_grid(parameters: Parameters, now: int) -> window.Grid:

@@ -9,7 +9,7 @@ from monitor.prometheus.arithmetic import printed
 from monitor.tsdb.window import Grid
 from monitor.web.codec import encode
 
-_ERROR_TYPES = {404: "not_found", 429: "unavailable"}
+_ERROR_TYPES = {429: "unavailable"}
 
 
 def success(data: Any, warnings: list[str] | None = None) -> dict[str, Any]:

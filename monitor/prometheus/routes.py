@@ -17,6 +17,7 @@ from monitor.metrics.scope import gone, now_ms, oldest_ms
 from monitor.metrics.send import send
 from monitor.prometheus import forms, rules, times
 from monitor.prometheus.arithmetic import evaluate
+from monitor.prometheus.errors import Handler, prometheus_errors
 from monitor.tsdb import render, window
 from monitor.tsdb.catalogue import metadata
 from monitor.tsdb.client import EVERYTHING, TSDB
@@ -40,8 +41,6 @@ TRUNCATED = "results truncated due to limit"
 _LABEL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _LIMIT = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 
-Handler = Callable[[web.Request], Any]
-
 routes = web.RouteTableDef()
 
 
@@ -49,7 +48,8 @@ def endpoint(path: str) -> Callable[[Handler], Handler]:
     """Offer a handler below the API's prefix by GET and POST, to every role, to API keys as Bearer too."""
 
     def mark(handler: Handler) -> Handler:
-        marked = requires(role="viewer", api_key_bearer=True)(describes(reply=dict[str, Any])(handler))
+        described = describes(reply=dict[str, Any])(prometheus_errors(handler))
+        marked = requires(role="viewer", api_key_bearer=True)(described)
         return routes.get(f"{API}{path}")(routes.post(f"{API}{path}")(marked))
 
     return mark
@@ -80,11 +80,12 @@ async def query_range(request: web.Request) -> web.StreamResponse:
     if (value := evaluate(text)) is not None:
         return await send(request, forms.constant(value, grid))
     selector = parse(text, field="query").for_tenant(request[TENANT].org_id)
-    kept = window.clamp(grid, oldest_ms(request, now_ms()))
+    now = now_ms()
+    kept = window.clamp(grid, oldest_ms(request, now))
     if kept is None:
         return await send(request, forms.matrix(iter((b"[]",))))
-    answer = await request.app[TSDB].query_range(selector, kept, gone(request))
-    return await send(request, forms.matrix(render.range_texts(answer)))
+    answer = await request.app[TSDB].query_range(selector, window.ahead(kept, now), gone(request))
+    return await send(request, forms.matrix(render.range_texts(answer, kept.end_ms)))
 
 
 @endpoint("/series")

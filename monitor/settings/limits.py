@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
+from monitor.auth.checks import retention_text
 from monitor.auth.models import Plan
 from monitor.config import Config
 from monitor.db.postgres import connection
 from monitor.settings import store
 from monitor.settings.models import Limits, Retention, Usage
 from monitor.tsdb.client import TSDB
-from monitor.wire.duration import format_duration
 
 
 async def usage(app: web.Application, org_id: str) -> Usage:
@@ -42,16 +42,16 @@ def limits_of(
         metrics_retention=_duration(metrics_seconds),
         logs_retention=_duration(logs_seconds),
         effective=Retention(
-            format_duration(retention.effective("metrics", org_id, plan, metrics_seconds)),
-            format_duration(retention.effective("logs", org_id, plan, logs_seconds)),
+            retention_text(retention.effective("metrics", org_id, plan, metrics_seconds)),
+            retention_text(retention.effective("logs", org_id, plan, logs_seconds)),
         ),
         ceilings=Retention(
-            format_duration(retention.ceiling("metrics", org_id, plan)),
-            format_duration(retention.ceiling("logs", org_id, plan)),
+            retention_text(retention.ceiling("metrics", org_id, plan)),
+            retention_text(retention.ceiling("logs", org_id, plan)),
         ),
         usage=used,
     )
 
 
 def _duration(seconds: int | None) -> str | None:
-    return None if seconds is None else format_duration(seconds)
+    return None if seconds is None else retention_text(seconds)

@@ -28,7 +28,7 @@ _TOO_MUCH = re.compile(
 log = structlog.get_logger()
 
 
-class Refused(Exception):  # noqa: N818 - an answer, named like those of monitor.errors
+class Refused(Exception):
     """VictoriaMetrics takes these lines never, however often they are sent.
 
     Attributes:

@@ -80,14 +80,14 @@ def instant_texts(answer: bytes) -> bytes:
     return b"[%b]" % b",".join(series)
 
 
-def range_numbers(answer: bytes) -> Iterator[bytes]:
+def range_numbers(answer: bytes, end_ms: int) -> Iterator[bytes]:
     """Yield ``{"series":[{"metric":{…},"values":[[1893456000,1.5]]}],"count":1}`` series by series.
 
-    Points that are NaN or ±Inf are left out, and series without any other.
+    Points after *end_ms* and those that are NaN or ±Inf are left out, and series without any other.
     """
     count = 0
     yield b'{"series":['
-    for labels, values in _matrix(answer):
+    for labels, values in _matrix(answer, end_ms):
         numbers = _numbers(values)
         if numbers:
             lead = b"," if count else b""
@@ -98,10 +98,13 @@ def range_numbers(answer: bytes) -> Iterator[bytes]:
     yield b'],"count":%d}' % count
 
 
-def range_texts(answer: bytes) -> Iterator[bytes]:
-    """Yield a matrix as Prometheus writes it: ``[{"metric":{…},"values":[[1893456000,"1.5"]]}]``."""
+def range_texts(answer: bytes, end_ms: int) -> Iterator[bytes]:
+    """Yield a matrix as Prometheus writes it: ``[{"metric":{…},"values":[[1893456000,"1.5"]]}]``.
+
+    Points after *end_ms* are left out.
+    """
     lead = b"["
-    for labels, values in _matrix(answer):
+    for labels, values in _matrix(answer, end_ms):
         yield b'%b{"metric":%b,"values":[[%b]]}' % (lead, labels, _padded(_texts(values)))
         lead = b","
     yield b"[]" if lead == b"[" else b"]"
@@ -114,7 +117,9 @@ def label_sets(answer: bytes) -> list[dict[str, str]]:
 
 def label_names(answer: bytes) -> list[str]:
     """Return the label names of an answer, in order, without the organization's."""
-    return [name for name in label_values(answer) if name != ORG]
+    names = label_values(answer)
+    # Every series has the organization: without it there is none, though 1.79 says "__name__".
+    return [name for name in names if name != ORG] if ORG in names else []
 
 
 def label_values(answer: bytes) -> list[str]:
@@ -145,8 +150,8 @@ def _vector(answer: bytes) -> Iterator[tuple[bytes, _Sample]]:
         yield _encoder.encode(labels), sample
 
 
-def _matrix(answer: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield labels and values of each series; values are what stands between ``[[`` and ``]]``."""
+def _matrix(answer: bytes, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
+    """Yield labels and values of each series that has any; values are what stands between ``[[`` and ``]]``."""
     before, *parts = answer.split(_VALUES)
     if b'"resultType":"matrix"' not in before:
         raise StorageUnavailable from ValueError("no matrix")
@@ -158,7 +163,20 @@ def _matrix(answer: bytes) -> Iterator[tuple[bytes, bytes]]:
         series.append((_read(_labels, before[metric + len(_METRIC) : -1]), part[:end]))
         before = part[end:]
     for labels, values in _ordered(series):
-        yield _encoder.encode(labels), values
+        if kept := _until(values, end_ms):
+            yield _encoder.encode(labels), kept
+
+
+def _until(values: bytes, end_ms: int) -> bytes:
+    """Return ``t,"v"],[t,"v"`` without the points after *end_ms*, which are few."""
+    while True:
+        last = values.rfind(b"],[")
+        start = last + 3 if last >= 0 else 0
+        if round(float(values[start : values.find(b",", start)]) * 1000) <= end_ms:
+            return values
+        if last < 0:
+            return b""
+        values = values[:last]
 
 
 def _numbers(values: bytes) -> bytes:

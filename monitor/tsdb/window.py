@@ -20,6 +20,12 @@ DEFAULT_RANGE_MS: Final = 3_600_000  # the last hour (api.md, Limits)
 DEFAULT_STEP: Final = "15s"  # api.md, Limits
 MAX_RANGE_MS: Final = 7 * DAY_MS  # api.md, Limits
 MAX_POINTS: Final = 50_000  # a series; -search.maxPointsPerTimeseries is set to this
+# VictoriaMetrics up to 1.87 shows at the points of its last second (with the default flags: of its
+# last 30 s) the value before, for steps of less than a minute; not if there are points far enough ahead.
+ADJUSTED_STEPS_MS: Final = range(1_000, 60_000)  # below a second it would take too many points
+ADJUSTED_MS: Final = 60_000
+CLOCK_MS: Final = 1_000  # by which its clock may be ahead of ours
+
 LAST_MS: Final = 253_402_300_799_999  # the end of the year 9999: no time beyond is meant
 
 # Longer numbers than that are no times; the bound also keeps float() from costing.
@@ -140,3 +146,17 @@ def check_points(grid: Grid, most: int = MAX_POINTS) -> None:
             " use a longer step or a shorter window",
             field="step",
         )
+
+
+def ahead(grid: Grid, now_ms: int) -> Grid:
+    """Return *grid* with points beyond the present, so that the newest ones are as they are.
+
+    Whoever asks with these cuts them off again.
+    """
+    if grid.step_ms not in ADJUSTED_STEPS_MS or grid.end_ms < now_ms - ADJUSTED_MS:
+        return grid
+    last_ms = grid.start_ms + (grid.points - 1) * grid.step_ms
+    missing = max(0, (now_ms + grid.step_ms + CLOCK_MS - last_ms) // grid.step_ms + 1)
+    if grid.points + missing > MAX_POINTS:
+        return grid
+    return Grid(grid.start_ms, last_ms + missing * grid.step_ms, grid.step_ms)

@@ -90,7 +90,7 @@ def document(
     for route, operation in described:
         path = route.resource.canonical if route.resource is not None else ""
         paths.setdefault(path, {})[route.method.lower()] = _entry(
-            route.handler, path, operation, by_type, components, security_of(route.handler)
+            route, path, operation, by_type, components, security_of(route.handler)
         )
     return {
         "openapi": "3.1.0",
@@ -109,17 +109,18 @@ def document(
 
 
 def _entry(
-    handler: Any,
+    route: web.AbstractRoute,
     path: str,
     operation: Operation,
     schemas: dict[str, Any],
     components: dict[str, Any],
     security: list[dict[str, list[str]]],
 ) -> dict[str, Any]:
-    lines = (inspect.getdoc(handler) or "").split("\n\n", 1)
+    lines = (inspect.getdoc(route.handler) or "").split("\n\n", 1)
     entry: dict[str, Any] = {
-        "operationId": f"{handler.__module__.removeprefix('monitor.').replace('.', '_')}_{handler.__name__}",
-        "tags": [handler.__module__.split(".")[1]],
+        # By method and path: one handler may stand behind several of both.
+        "operationId": re.sub(r"\W+", "_", f"{route.method.lower()}{path}").strip("_"),
+        "tags": [route.handler.__module__.split(".")[1]],
         "summary": " ".join(lines[0].split()),
         "security": security,
         "parameters": [
@@ -137,6 +138,9 @@ def _entry(
             "required": True,
             "content": {"application/json": {"schema": schemas[repr(operation.body)]}},
         }
+    elif operation.query is not None and route.method == "POST":
+        form = {"application/x-www-form-urlencoded": {"schema": schemas[repr(operation.query)]}}
+        entry["requestBody"] = {"required": False, "content": form}
     error = {"application/json": {"schema": schemas[repr(ErrorBody)]}}
     entry["responses"]["default"] = {"description": "Error", "content": error}
     return entry

@@ -13,8 +13,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 Text = Annotated[str, Meta(min_length=1)]
 # A JSON number as it was sent: integers stay integers in the lists.
 Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-Number = Integer | float
-OptionalNumber = Integer | float | None | UnsetType
+# Bounded so that no conversion of units overflows.
+Float = Annotated[float, Meta(ge=-1e290, le=1e290)]
+Number = Integer | Float
+OptionalNumber = Integer | Float | UnsetType | None
 AgentType = Literal["docker", "kubernetes"]
 
 
@@ -42,10 +44,10 @@ class Container(Struct, frozen=True, rename="camel", gc=False):
     blk_read_bytes: OptionalNumber = UNSET
     blk_write_bytes: OptionalNumber = UNSET
     ports: list[Any] | None = None
-    labels: dict[str, str] | None | UnsetType = UNSET
+    labels: dict[str, str] | UnsetType | None = UNSET
     gpu_percent: OptionalNumber = UNSET
     gpu_memory_bytes: OptionalNumber = UNSET
-    stats_ok: bool | None | UnsetType = UNSET
+    stats_ok: bool | UnsetType | None = UNSET
 
 
 class PodContainer(Struct, frozen=True, rename="camel"):
@@ -71,13 +73,13 @@ class Pod(Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     containers: list[PodContainer] | None = None
     start_time: str | None = None
-    restarts: Integer | None | UnsetType = UNSET
-    ready: bool | None | UnsetType = UNSET
+    restarts: Integer | UnsetType | None = UNSET
+    ready: bool | UnsetType | None = UNSET
     cpu_cores: OptionalNumber = UNSET
     cpu_percent: OptionalNumber = UNSET
     memory_bytes: OptionalNumber = UNSET
     memory_percent: OptionalNumber = UNSET
-    workload: str | None | UnsetType = UNSET
+    workload: str | UnsetType | None = UNSET
     gpu_percent: OptionalNumber = UNSET
     gpu_memory_bytes: OptionalNumber = UNSET
 

@@ -20,8 +20,8 @@ from monitor.auth.middleware import authentication
 from monitor.config import CONFIG, Auth, Config, Postgres, Server, VictoriaMetrics
 from monitor.db.postgres import POOL
 from monitor.web.errors import errors
-
 from tests.auth.probes import PASSWORD, SECRETS, probes, session_of
+
 
 class Org(NamedTuple):
     """An organization of one test, and its API key."""

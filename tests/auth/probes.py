@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiohttp import web
 
 from monitor.auth import store, tokens
-from monitor.auth.middleware import admitted_agent, agent, public, requires
+from monitor.auth.middleware import admitted_agent, agent, public, requires, tenant_by_api_key
 from monitor.auth.models import AGENT, AGENT_TOKEN_HASH, TENANT
 from monitor.db.postgres import connection
 from monitor.web.codec import reply
@@ -55,6 +55,13 @@ async def gpu(request: web.Request) -> web.Response:
 @requires(api_key_bearer=True)
 async def bearer_key(request: web.Request) -> web.Response:
     return reply({"subject": request[TENANT].subject_id})
+
+
+@probes.post("/probe/key-in-body")
+@public
+async def key_in_body(request: web.Request) -> web.Response:
+    tenant = await tenant_by_api_key(request, await request.json())
+    return reply({"subject": tenant.subject_id, "kept": request[TENANT] is tenant})
 
 
 @probes.post("/probe/agents/{agentId}")

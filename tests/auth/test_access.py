@@ -6,7 +6,6 @@ import pytest
 from monitor.auth.middleware import security_of
 from monitor.auth.provision import revoke_api_key, set_org
 from monitor.db.postgres import create_pool
-
 from tests.auth.probes import bearer, opened, own_path, session_of, unmarked
 
 UNAUTHORIZED = {"error": "unauthorized"}
@@ -110,6 +109,19 @@ async def test_an_api_key_in_authorization_counts_where_the_route_says_so(servic
         assert (await service.get(path, headers=bearer(org.api_key))).status == status
 
 
+async def test_a_public_route_may_take_one_api_key_from_the_body(service, pool, org):
+    async def sent(*keys):
+        return await service.post("/probe/key-in-body", json=keys)
+
+    good = await sent(org.api_key)
+    assert await good.json() == {"subject": org.api_key_id, "kept": True}
+    for keys in ((), ("",), (org.api_key + "x",), (org.api_key, org.api_key)):
+        assert (await sent(*keys)).status == 401
+    async with pool.acquire() as conn, conn.transaction():
+        await set_org(conn, org.id, suspended=True)
+    assert (await sent(org.api_key)).status == 402
+
+
 async def test_a_revoked_key_is_unauthorized_with_its_next_request(service, pool, org):
     key = {"X-API-Key": org.api_key}
     before = await service.get("/probe/unmarked", headers=key)
@@ -125,9 +137,7 @@ async def test_a_session_that_names_another_organization_is_unauthorized(
 ):
     user, foreign = await make_user("admin"), await make_organization()
 
-    answer = await service.get(
-        "/probe/unmarked", headers=bearer(session_of(user.id, foreign.id, "admin"))
-    )
+    answer = await service.get("/probe/unmarked", headers=bearer(session_of(user.id, foreign.id, "admin")))
 
     assert answer.status == 401
 
@@ -138,7 +148,11 @@ async def test_role_plan_and_existence_are_those_of_now(service, pool, make_user
     async def statuses():
         return [
             (await service.request(method, path, headers=bearer(user.token))).status
-            for method, path in (("POST", "/probe/admin"), ("POST", "/probe/streaming"), ("GET", "/probe/viewer"))
+            for method, path in (
+                ("POST", "/probe/admin"),
+                ("POST", "/probe/streaming"),
+                ("GET", "/probe/viewer"),
+            )
         ]
 
     assert await statuses() == [200, 200, 200]
@@ -193,9 +207,7 @@ async def test_refusals_come_in_the_documented_order(service, pool, make_user, m
 
 
 @pytest.mark.parametrize("suffix", ["", "/deferred"])
-async def test_an_agent_may_call_its_own_paths_alone(
-    service, pool, make_agent, make_user, org, suffix
-):
+async def test_an_agent_may_call_its_own_paths_alone(service, pool, make_agent, make_user, org, suffix):
     own, sibling = await make_agent(), await make_agent()
 
     async def call(path_agent, headers):
@@ -233,9 +245,7 @@ async def test_an_agents_token_opens_nothing_of_a_tenant(service, make_agent):
         assert (await service.get("/probe/bearer-key", headers=headers)).status == 401
 
 
-async def test_a_store_that_is_away_is_503_and_never_401(
-    serve, unused_tcp_port, make_user, make_agent, org
-):
+async def test_a_store_that_is_away_is_503_and_never_401(serve, unused_tcp_port, make_user, make_agent, org):
     away = await create_pool(f"postgresql://nobody@127.0.0.1:{unused_tcp_port}/none", size=1, min_size=0)
     user, agent = await make_user(), await make_agent()
     async with serve(away) as stranded:

@@ -8,9 +8,7 @@ import jwt
 import pytest
 
 from monitor.auth.login import counted_address
-
 from monitor.auth.provision import set_org
-
 from tests.auth.probes import PASSWORD, SECRETS, bearer
 
 INVALID = {"error": "invalid_credentials"}
@@ -39,12 +37,15 @@ async def test_a_login_gives_a_token_and_the_same_as_cookie(service, login, make
 
     assert answer.status == 200
     assert answer.headers["Cache-Control"] == "no-store"
-    assert body.items() >= {
-        "orgId": org.id,
-        "role": "admin",
-        "plan": "pro",
-        "mustChangePassword": False,
-    }.items()
+    assert (
+        body.items()
+        >= {
+            "orgId": org.id,
+            "role": "admin",
+            "plan": "pro",
+            "mustChangePassword": False,
+        }.items()
+    )
     assert cookie.value == body["token"]
     assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Lax", "/")
     assert (cookie["max-age"], cookie["secure"]) == ("86400", "")
@@ -144,6 +145,25 @@ async def test_concurrent_guesses_learn_no_more_than_the_limit(login, make_user)
 
     statuses = sorted(answer.status for answer in answers)
     assert statuses == [401] * 10 + [429] * 15
+
+
+async def test_guesses_that_are_verified_at_the_same_instant_are_counted_one_by_one(
+    login, make_user, monkeypatch
+):
+    user, verified, instant = await make_user(), [], asyncio.Event()
+
+    async def wrong(password, password_hash):
+        verified.append(password)
+        if len(verified) == 20:
+            instant.set()
+        await instant.wait()
+        return False
+
+    monkeypatch.setattr("monitor.auth.login.verify_password", wrong)
+
+    answers = await asyncio.gather(*(login(user.email, f"guess {n}") for n in range(20)))
+
+    assert sorted(answer.status for answer in answers) == [401] * 10 + [429] * 10
 
 
 async def test_a_right_password_among_too_many_guesses_is_not_told(login, make_user):

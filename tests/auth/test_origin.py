@@ -48,14 +48,24 @@ OWN = [
     {"Origin": "{own}"},
     {"Sec-Fetch-Site": "same-origin"},
     {"Sec-Fetch-Site": "none"},
-    {"Origin": "https://monitor.example", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "monitor.example"},
-    {"Origin": "https://monitor.example:443", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "MONITOR.example"},
+    {
+        "Origin": "https://monitor.example",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-Host": "monitor.example",
+    },
+    {
+        "Origin": "https://monitor.example:443",
+        "X-Forwarded-Proto": "https",
+        "X-Forwarded-Host": "MONITOR.example",
+    },
 ]
 
 
 def filled(headers, own):
     other = own.replace("http:", "https:")
-    return {name: text.replace("{own}", own).replace("{scheme_other}", other) for name, text in headers.items()}
+    return {
+        name: text.replace("{own}", own).replace("{scheme_other}", other) for name, text in headers.items()
+    }
 
 
 @pytest.mark.parametrize("headers", FOREIGN, ids=str)
@@ -103,8 +113,6 @@ async def test_forwarded_headers_of_an_untrusted_peer_do_not_count(serve, pool, 
 async def test_the_public_url_is_an_own_origin(serve, pool, make_user):
     cookie = {"Cookie": f"auth_token={(await make_user()).token}"}
     async with serve(pool, public_url="https://monitor.example/") as public:
-        passed = await public.post(
-            "/probe/unmarked", headers=cookie | {"Origin": "https://monitor.example"}
-        )
+        passed = await public.post("/probe/unmarked", headers=cookie | {"Origin": "https://monitor.example"})
 
     assert passed.status == 200

@@ -96,9 +96,7 @@ async def test_a_changed_password_ends_all_other_sessions(service, sessions, cha
     assert await sessions(user.email) is None
 
 
-async def test_the_next_change_ends_the_session_that_the_last_one_kept(
-    service, sessions, change, make_user
-):
+async def test_the_next_change_ends_the_session_that_the_last_one_kept(service, sessions, change, make_user):
     user = await make_user()
     first = await sessions(user.email)
     await change(bearer(first))
@@ -111,21 +109,18 @@ async def test_the_next_change_ends_the_session_that_the_last_one_kept(
     assert not await alive(service, first)
 
 
-async def test_a_session_of_an_earlier_second_dies_and_none_without_id_is_kept(
-    service, change, make_user
+async def test_a_session_issued_before_the_change_dies_and_one_issued_after_lives(
+    service, change, make_user, org
 ):
     user = await make_user()
-    old = session_of(user.id, (await make_user()).id, now=time.time() - 60)
-    now = session_of(user.id, await org_of(service, user), now=time.time() - 1)
+    before = session_of(user.id, org.id, now=time.time() - 60)
+    here = session_of(user.id, org.id, now=time.time())
+    after = session_of(user.id, org.id, now=time.time() + 60)
+    assert await alive(service, before)
 
-    assert (await change(bearer(now))).status == 204
-    assert await alive(service, now)
-    assert not await alive(service, old)
+    assert (await change(bearer(here))).status == 204
 
-
-async def org_of(service, user):
-    me = await service.get("/api/v1/me", headers=bearer(user.token))
-    return (await me.json())["orgId"]
+    assert [await alive(service, token) for token in (before, here, after)] == [False, True, True]
 
 
 @pytest.mark.parametrize(

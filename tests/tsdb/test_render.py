@@ -24,14 +24,15 @@ def vector(*series):
 
 
 def numbers(body):
-    return json.loads(b"".join(render.range_numbers(body)))
+    return json.loads(b"".join(render.range_numbers(body, END_MS)))
 
 
 def texts(body):
-    return json.loads(b"".join(render.range_texts(body)))
+    return json.loads(b"".join(render.range_texts(body, END_MS)))
 
 
 UP = {"__name__": "up", "org_id": "org_a"}
+END_MS = 2_000_000_000_000  # after every time here but those of the test about it
 LAST = "\U0010ffff"  # sorts behind every other label
 
 
@@ -65,6 +66,19 @@ def test_points_that_are_no_numbers_are_left_out(word):
         "series": [{"metric": {"__name__": "up"}, "values": [[2, 1], [4, 2]]}],
         "count": 1,
     }
+
+
+@pytest.mark.parametrize(
+    ("end_ms", "kept"),
+    [(999, []), (1_000, [1]), (1_499, [1]), (1_500, [1, 1.5]), (2_999, [1, 1.5]), (3_000, [1, 1.5, 3])],
+)
+def test_points_after_the_end_are_cut_off(end_ms, kept):
+    body = matrix((UP, [[1, "1"], [1.5, "2"], [3, "3"]]), ({**UP, "late": "yes"}, [[9, "1"]]))
+
+    for reencoded in (render.range_numbers, render.range_texts):
+        series = json.loads(b"".join(reencoded(body, end_ms)))
+        series = series["series"] if isinstance(series, dict) else series
+        assert [[at for at, _ in one["values"]] for one in series] == ([kept] if kept else [])
 
 
 def test_prometheus_keeps_the_points_that_are_no_numbers():
@@ -101,7 +115,7 @@ def test_prometheus_times_have_three_digits_after_the_point():
         (UP, [[1893456000, "1.5"], [1893456000.5, "1.5"], [1893456000.25, "1"], [1893456000.125, "1"]])
     )
 
-    printed = b"".join(render.range_texts(body))
+    printed = b"".join(render.range_texts(body, END_MS))
 
     assert b'[[1893456000,"1.5"],[1893456000.500,"1.5"],[1893456000.250,"1"],[1893456000.125,"1"]]' in printed
     assert b'"value":[1893456000.500,"2"]' in render.instant_texts(vector((UP, [1893456000.5, "2"])))
@@ -148,7 +162,7 @@ def test_a_label_that_looks_like_the_answers_form_stays_a_label(value):
 
 LABELS = st.dictionaries(st.text(max_size=8), st.text(max_size=12), max_size=4)
 VALUES = st.lists(
-    st.tuples(st.integers(0, 2**31), st.floats() | st.sampled_from([1e21, 1e-7, -0.0])),
+    st.tuples(st.integers(0, 2_000_000_000), st.floats() | st.sampled_from([1e21, 1e-7, -0.0])),
     min_size=1,
     max_size=5,
 )
@@ -212,6 +226,7 @@ def test_lists_are_in_order_and_without_the_organization():
 
     assert render.label_sets(series) == [{"a": "2"}, {"b": "1"}]
     assert render.label_names(names) == ["a", "z"]
+    assert render.label_names(b'{"data":["__name__"]}') == []
     assert render.label_values(names) == ["a", "org_id", "z"]
 
 
@@ -229,7 +244,7 @@ def test_lists_are_in_order_and_without_the_organization():
 )
 def test_an_answer_of_another_form_is_a_failure_of_the_storage(body):
     with pytest.raises(StorageUnavailable):
-        list(render.range_numbers(body))
+        list(render.range_numbers(body, END_MS))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from monitor.errors import BadRequest
 from monitor.tsdb.window import (
     MAX_POINTS,
     Grid,
+    ahead,
     check_order,
     check_points,
     check_range,
@@ -149,3 +150,37 @@ def test_what_is_kept_is_just_the_points_within_the_retention(start, length, ste
     left = [] if kept is None else list(range(kept.start_ms, kept.end_ms + 1, kept.step_ms))
     assert left == [point for point in asked if point >= oldest]
     assert grid.points == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [
+        (NOW - HOUR, NOW, 15_000),
+        (NOW - HOUR, NOW - 7_000, 15_000),
+        (NOW - 500, NOW, 1_000),
+        (NOW - DAY, NOW, 59_999),
+    ],
+)
+def test_a_range_up_to_the_present_is_asked_for_with_points_beyond_it(start, end, step):
+    grid = Grid(start, end, step)
+
+    asked = ahead(grid, NOW)
+
+    assert (asked.start_ms, asked.step_ms) == (start, step)
+    assert (asked.end_ms - start) % step == 0
+    assert asked.end_ms > NOW + step + 1_000
+    assert asked.points - grid.points <= 5
+
+
+@pytest.mark.parametrize(
+    "grid",
+    [
+        Grid(NOW - HOUR, NOW - 61_000, 15_000),
+        Grid(NOW - HOUR, NOW, 60_000),
+        Grid(NOW - HOUR, NOW, 999),
+        Grid(NOW - 49_999 * 1_000, NOW, 1_000),
+        Grid(NOW, NOW + 300_000, 15_000),
+    ],
+)
+def test_other_ranges_are_asked_for_as_they_are(grid):
+    assert ahead(grid, NOW) == grid

@@ -1,0 +1,187 @@
+"""Every route that the documents promise: the table to which the registered routes are held.
+
+``source`` is where it is promised: ``api.md``, a section of the contract, or
+``docs/api.md`` for what the service adds of its own.  ``area`` says to which part of
+the service it belongs; the parts in ``PENDING`` are not there yet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+PENDING = frozenset(("alerts", "scaling", "commands", "logs", "channels", "docs"))
+
+
+class Route(NamedTuple):
+    """One documented route."""
+
+    method: str
+    path: str
+    source: str
+    area: str
+
+
+def _rows(area: str, source: str, text: str) -> list[Route]:
+    pairs = (line.split() for line in text.strip().splitlines())
+    return [Route(method, path, source, area) for methods, path in pairs for method in methods.split("|")]
+
+
+DOCUMENTED = [
+    *_rows("identity", "api.md", "POST /auth/login"),
+    *_rows(
+        "identity",
+        "contract 2",
+        """
+        POST        /auth/logout
+        POST        /auth/password
+        GET         /api/v1/me
+        GET|POST    /api/v1/settings/api-keys
+        DELETE      /api/v1/settings/api-keys/{id}
+        GET|PUT     /api/v1/settings/limits
+        GET|POST    /api/v1/settings/users
+        PUT|DELETE  /api/v1/settings/users/{id}
+        """,
+    ),
+    *_rows(
+        "health",
+        "contract 2",
+        """
+        GET  /healthz
+        GET  /readyz
+        GET  /openapi.json
+        """,
+    ),
+    *_rows("docs", "contract 2", "GET /docs"),
+    *_rows(
+        "health",
+        "docs/api.md",
+        """
+        GET  /-/healthy
+        GET  /-/ready
+        """,
+    ),
+    *_rows(
+        "agents",
+        "api.md",
+        """
+        POST    /api/v1/agents/register
+        POST    /api/v1/agents/{agentId}/push
+        GET     /api/v1/agents
+        DELETE  /api/v1/agents/{agentId}
+        """,
+    ),
+    *_rows("agents", "docs/api.md", "GET /api/v1/settings/deletions"),
+    *_rows(
+        "inventory",
+        "api.md",
+        """
+        GET  /api/v1/containers
+        GET  /api/v1/pods
+        GET  /api/v1/nodes
+        GET  /api/v1/cluster/summary
+        """,
+    ),
+    *_rows(
+        "metrics",
+        "api.md",
+        """
+        GET  /api/v1/metrics/instant
+        GET  /api/v1/metrics/range
+        """,
+    ),
+    *_rows(
+        "metrics",
+        "contract 5",
+        """
+        POST  /api/v1/metrics/instant
+        POST  /api/v1/metrics/range
+        """,
+    ),
+    *_rows(
+        "prometheus",
+        "contract 5",
+        """
+        GET|POST  /prometheus/api/v1/query
+        GET|POST  /prometheus/api/v1/query_range
+        GET|POST  /prometheus/api/v1/series
+        GET|POST  /prometheus/api/v1/labels
+        GET|POST  /prometheus/api/v1/label/{name}/values
+        GET|POST  /prometheus/api/v1/metadata
+        GET|POST  /prometheus/api/v1/status/buildinfo
+        GET|POST  /prometheus/api/v1/rules
+        GET|POST  /prometheus/api/v1/alerts
+        GET|POST  /prometheus/api/v1/query_exemplars
+        """,
+    ),
+    *_rows(
+        "alerts",
+        "api.md",
+        """
+        GET|POST    /api/v1/alerts/rules
+        GET|POST    /api/v1/alert-rules
+        PUT|DELETE  /api/v1/alerts/rules/{id}
+        PUT         /api/v1/alerts/rules/{id}/toggle
+        GET         /api/v1/alerts
+        PUT         /api/v1/alerts/{id}/acknowledge
+        PUT         /api/v1/alerts/{id}/resolve
+        """,
+    ),
+    *_rows("alerts", "contract 6", "POST /api/v1/alerts/rules/backtest"),
+    *_rows(
+        "channels",
+        "contract 2",
+        """
+        GET|POST    /api/v1/settings/channels
+        PUT|DELETE  /api/v1/settings/channels/{id}
+        POST        /api/v1/settings/channels/{id}/test
+        """,
+    ),
+    *_rows(
+        "scaling",
+        "api.md",
+        """
+        GET|POST    /api/v1/scaling/policies
+        PUT|DELETE  /api/v1/scaling/policies/{id}
+        POST        /api/v1/scaling/policies/{id}/rollback
+        GET         /api/v1/scaling/decisions
+        GET         /api/v1/agents/{agentId}/scaling/desired
+        POST        /api/v1/agents/{agentId}/scaling/status
+        """,
+    ),
+    *_rows(
+        "scaling",
+        "contract 8",
+        """
+        POST  /api/v1/scaling/policies/{id}/approve
+        POST  /api/v1/scaling/policies/{id}/reject
+        POST  /api/v1/scaling/policies/{id}/wake
+        POST  /api/v1/scaling/policies/{id}/simulate
+        POST  /api/v1/scaling/simulate
+        """,
+    ),
+    *_rows(
+        "commands",
+        "api.md",
+        """
+        GET   /api/v1/agents/{agentId}/commands
+        POST  /api/v1/agents/{agentId}/commands/{cid}/result
+        """,
+    ),
+    *_rows(
+        "logs",
+        "api.md",
+        """
+        GET  /api/v1/logs/search
+        GET  /api/v1/logs/containers/{id}
+        GET  /api/v1/logs/pods/{namespace}/{name}
+        """,
+    ),
+    *_rows(
+        "logs",
+        "contract 11",
+        """
+        POST  /api/v1/agents/{agentId}/logs
+        POST  /api/v1/agents/{agentId}/log-streams/{requestId}
+        """,
+    ),
+]
