@@ -119,6 +119,10 @@ CREATE TABLE agent_deletions (
     next_pass_at timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The start of VictoriaMetrics in which it was verified: after a restart it
     -- is looked at again.
-    verified_start text
+    verified_start text,
+    -- Queries leave the agent out while VictoriaMetrics may still, or again, know it.
+    hidden boolean NOT NULL DEFAULT true
 );
 CREATE INDEX agent_deletions_org ON agent_deletions (org_id, requested_at);
+CREATE INDEX agent_deletions_hidden ON agent_deletions (org_id) WHERE hidden;
+CREATE INDEX agent_deletions_due ON agent_deletions (next_pass_at);

@@ -62,7 +62,9 @@ def test_what_the_service_adds_stands_in_its_own_documentation(row: Route):
     assert f"`{row.method} {row.path}`" in ADDITIONS.read_text("utf-8")
 
 
-@pytest.mark.parametrize("route", registered(), ids=lambda route: f"{route.method} {route.resource.canonical}")
+@pytest.mark.parametrize(
+    "route", registered(), ids=lambda route: f"{route.method} {route.resource.canonical}"
+)
 def test_every_route_is_described(route: Any):
     assert operation_of(route.handler) is not None, "put @describes(...) under the route"
     assert route.handler.__doc__
@@ -73,9 +75,7 @@ async def test_the_description_is_valid_openapi_and_names_every_route(anonymous)
 
     validate(document)
     assert document["openapi"].startswith("3.1")
-    told = {
-        (method.upper(), path) for path, operations in document["paths"].items() for method in operations
-    }
+    told = {(method.upper(), path) for path, operations in document["paths"].items() for method in operations}
     assert told == keys(registered())
 
 
@@ -112,6 +112,8 @@ async def test_the_description_of_a_route_has_its_parameters_body_and_answers(an
     assert deletion["parameters"] == [
         {"name": "agentId", "in": "path", "required": True, "schema": {"type": "string"}}
     ]
-    schema = document["paths"]["/api/v1/agents/register"]["post"]["requestBody"]["content"]["application/json"]
+    schema = document["paths"]["/api/v1/agents/register"]["post"]["requestBody"]["content"][
+        "application/json"
+    ]
     registration = document["components"]["schemas"][schema["schema"]["$ref"].rsplit("/", 1)[1]]
     assert set(registration["required"]) >= {"name", "type"}

@@ -10,7 +10,7 @@ import unicodedata
 
 import msgspec
 
-from monitor.auth.models import EMAIL_MAX, NAME_MAX, PASSWORD_MAX, PASSWORD_MIN, Plan, Role
+from monitor.auth.models import EMAIL_MAX, NAME_MAX, PASSWORD_MAX, Plan, Role
 from monitor.errors import BadRequest
 from monitor.wire.duration import format_duration, parse_duration
 
@@ -50,13 +50,13 @@ def checked_email(email: str) -> str:
 
 
 def checked_password(password: str) -> str:
-    """Return *password*.
+    """Return a *password* that an operator chose; users choose longer ones (contract 2).
 
     Raises:
-        BadRequest: It is shorter than 12 or longer than 1024 characters.
+        BadRequest: It is empty or longer than 1024 characters.
     """
-    if not PASSWORD_MIN <= len(password) <= PASSWORD_MAX:
-        raise BadRequest(f"password: must have {PASSWORD_MIN} to {PASSWORD_MAX} characters", field="password")
+    if not 1 <= len(password) <= PASSWORD_MAX:
+        raise BadRequest(f"password: must have 1 to {PASSWORD_MAX} characters", field="password")
     return password
 
 

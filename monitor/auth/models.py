@@ -35,6 +35,7 @@ class Tenant(msgspec.Struct, frozen=True):
         jti: Id of the session's token; None for a key.
         metrics_retention_seconds: The organization's own setting; None if it has none.
         logs_retention_seconds: The organization's own setting; None if it has none.
+        hidden_agents: Deleted agents that VictoriaMetrics may still know; queries leave them out.
     """
 
     kind: Literal["user", "api_key"]
@@ -47,6 +48,7 @@ class Tenant(msgspec.Struct, frozen=True):
     suspended: bool
     metrics_retention_seconds: int | None
     logs_retention_seconds: int | None
+    hidden_agents: list[str]
     must_change_password: bool = False
     jti: str | None = None
 

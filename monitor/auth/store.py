@@ -26,7 +26,9 @@ async def tenant_by_session(
         """
         SELECT u.id AS subject_id, u.email AS name, u.role, u.must_change_password,
                o.id AS org_id, o.name AS org_name, o.plan, o.suspended,
-               o.metrics_retention_seconds, o.logs_retention_seconds
+               o.metrics_retention_seconds, o.logs_retention_seconds,
+               ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden)
+                   AS hidden_agents
         FROM users u JOIN organizations o ON o.id = u.org_id
         WHERE u.id = $2 AND u.org_id = $1 AND (u.tokens_valid_from <= $3::float8 OR u.kept_jti = $4)
         """,
@@ -44,7 +46,9 @@ async def tenant_by_api_key(conn: Connection, key_hash: bytes) -> Tenant | None:
         """
         SELECT k.id AS subject_id, k.name,
                o.id AS org_id, o.name AS org_name, o.plan, o.suspended,
-               o.metrics_retention_seconds, o.logs_retention_seconds
+               o.metrics_retention_seconds, o.logs_retention_seconds,
+               ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden)
+                   AS hidden_agents
         FROM api_keys k JOIN organizations o ON o.id = k.org_id
         WHERE k.key_hash = $1
         """,

@@ -21,6 +21,7 @@ FLAGS = (
     "-search.latencyOffset=1ms",  # by default new samples stay hidden for 30 s
     "-search.maxPointsPerTimeseries=50000",  # seven days at 15 s are 40,321 points
     "-search.maxUniqueTimeseries=1000000",  # one selector over a large organization
+    "-search.maxQueryLen=262144",  # deleted agents are named in the query for ten minutes
     "-dedup.minScrapeInterval=1ms",  # the journal's replay leaves no doubles
     "-memory.allowedPercent=20",  # the machine is shared with Postgres, the service and its user
     "-loggerLevel=WARN",

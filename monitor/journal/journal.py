@@ -32,7 +32,7 @@ from monitor.tsdb.client import TSDB, Refused
 if TYPE_CHECKING:
     from monitor.db.postgres import Connection
 
-LEASE_SECONDS = 20.0  # a dead process's streams are adopted this long after its last sign
+LEASE_SECONDS = 10.0  # a dead process's streams are adopted this long after its last sign
 TICK_SECONDS = 2.0  # leases, the present slot and the size are looked at this often
 FLUSH_SECONDS = 3.0  # at the end, for what was acknowledged last
 FULL_RETRY_SECONDS = 30  # Retry-After while the backlog is full

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SLOTS = (0, 1, 2, 3)
 SLOT_SECONDS = 60.0  # a slot is left for the next one after this long
 SAFE_SECONDS = 60.0  # VictoriaMetrics loses at most the last 13 s when it is killed
+WRITE_ROWS = 256  # the most of one write; small pushes share it, large ones are bounded by bytes
 
 _ROWS = " UNION ALL ".join(
     f"SELECT seq, lines FROM journal_{slot} WHERE stream_id = $1 AND seq > $2 AND seq <= $3"  # noqa: S608
@@ -173,10 +174,15 @@ async def note_start(conn: Connection, url: str, started: str) -> bool:
 
 
 async def order_replay(conn: Connection) -> int:
-    """Have every row that is not safe written again; return for how many streams."""
+    """Have every row that is not safe written again; return for how many streams.
+
+    The write behind the cursor counts: VictoriaMetrics may have taken it before its
+    restart, and the cursor moves past it afterwards.
+    """
     rows = await conn.fetch(
-        "UPDATE journal_streams SET replayed_seq = safe_seq, replay_until = written_seq,"
-        " mark_seq = safe_seq, mark_at = clock_timestamp() WHERE written_seq > safe_seq RETURNING id"
+        "UPDATE journal_streams SET replayed_seq = safe_seq, replay_until = written_seq + $1,"
+        " mark_seq = safe_seq, mark_at = clock_timestamp() RETURNING id",
+        WRITE_ROWS,
     )
     return len(rows)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import structlog
@@ -54,6 +55,7 @@ class Writer:
         self.written = written
         self.last = written
         self._journal = journal
+        self._noted = written
         self._memory: deque[tuple[int, bytes]] = deque()
         self._memory_bytes = 0
         self._from_table = not live
@@ -89,6 +91,7 @@ class Writer:
                 pause = min(pause * 2, RETRY_SECONDS[1])
 
     async def _round(self) -> None:
+        await self._note()  # the last round may have failed to
         if self._memory:
             seq, lines = self._gather()
         elif self._from_table:
@@ -105,12 +108,20 @@ class Writer:
         while self._memory and self._memory[0][0] <= seq:
             self._memory_bytes -= len(self._memory.popleft()[1])
         self.written = max(self.written, seq)
+        await self._note()
+
+    async def _note(self) -> None:
+        """Move the cursor to what is written; never is more than one write ahead of it."""
+        if self._noted == self.written:
+            return
+        written = self.written
         async with self._journal.connection() as conn:
-            await store.move_cursor(conn, self.stream_id, self._journal.owner, seq)
+            await store.move_cursor(conn, self.stream_id, self._journal.owner, written)
+        self._noted = written
 
     def _gather(self) -> tuple[int, bytes]:
         seq, size, pieces = 0, 0, []
-        for seq, lines in self._memory:  # noqa: B007 - the last one counts
+        for seq, lines in islice(self._memory, store.WRITE_ROWS):  # noqa: B007 - the last one counts
             pieces.append(lines)
             size += len(lines)
             if size >= WRITE_BYTES:

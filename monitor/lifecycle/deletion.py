@@ -51,6 +51,7 @@ async def delete_due(app: web.Application) -> None:
     except StorageUnavailable:
         return  # with VictoriaMetrics down it waits: nothing can be read either
     async with transaction(app) as conn:
+        await store.stop_hiding(conn)
         dues = await store.claim_due(conn, started, LEASE_SECONDS, BATCH)
     if not dues:
         return

@@ -80,6 +80,7 @@ async def claim_due(conn: Connection, started: str, lease_seconds: float, limit:
 # may bring back what was in flight, and 13 s of what it had not flushed.
 PASS_SECONDS = (5.0, 60.0)
 PASSES = len(PASS_SECONDS) + 1
+HIDDEN_SECONDS = 600.0  # VictoriaMetrics has flushed a deletion within 13 s
 
 
 async def note_pass(
@@ -100,6 +101,17 @@ async def note_pass(
         clean,
         started,
         next_seconds,
+    )
+
+
+async def stop_hiding(conn: Connection) -> None:
+    """Let queries be short again where a deletion is long past and was verified."""
+    await conn.execute(
+        "UPDATE agent_deletions SET hidden = false"
+        " WHERE org_id IS NOT NULL AND hidden AND passes >= $1"
+        " AND requested_at < clock_timestamp() - make_interval(secs => $2)",
+        PASSES,
+        HIDDEN_SECONDS,
     )
 
 

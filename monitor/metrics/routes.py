@@ -26,7 +26,9 @@ routes = web.RouteTableDef()
 async def instant(request: web.Request) -> web.StreamResponse:
     """Return the newest sample of each selected series."""
     parameters = await read_parameters(request)
-    selector = parameters.selector("metric", "selector").for_tenant(request[TENANT].org_id)
+    selector = parameters.selector("metric", "selector").for_tenant(
+        request[TENANT].org_id, request[TENANT].hidden_agents
+    )
     answer = await request.app[TSDB].query(selector, now_ms(), gone(request))
     return await send(request, iter((render.instant_numbers(answer),)))
 
@@ -38,7 +40,9 @@ async def instant(request: web.Request) -> web.StreamResponse:
 async def range_(request: web.Request) -> web.StreamResponse:
     """Return the values of each selected series at start + k * step, within the retention."""
     parameters = await read_parameters(request)
-    selector = parameters.selector("metric", "selector").for_tenant(request[TENANT].org_id)
+    selector = parameters.selector("metric", "selector").for_tenant(
+        request[TENANT].org_id, request[TENANT].hidden_agents
+    )
     now = now_ms()
     grid = window.clamp(asked_grid(parameters, now), oldest_ms(request, now))
     if grid is None:

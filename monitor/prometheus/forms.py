@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
+
 from monitor.prometheus.arithmetic import printed
 from monitor.tsdb.window import Grid
-from monitor.web.codec import encode
 
 _ERROR_TYPES = {429: "unavailable"}
 
@@ -35,12 +36,12 @@ def matrix(result: Iterator[bytes]) -> Iterator[bytes]:
 
 def scalar(value: float, at_ms: int) -> Iterator[bytes]:
     """Yield the answer of an instant query for a number."""
-    return _data("scalar", iter((b"[%b,%b]" % (_seconds(at_ms), encode(printed(value))),)))
+    return _data("scalar", iter((b"[%b,%b]" % (_seconds(at_ms), msgspec.json.encode(printed(value))),)))
 
 
 def constant(value: float, grid: Grid) -> Iterator[bytes]:
     """Yield the answer of a range query for a number: one series without labels."""
-    text = encode(sample_text(value))
+    text = msgspec.json.encode(sample_text(value))
     times = range(grid.start_ms, grid.end_ms + 1, grid.step_ms)
     values = b",".join(b"[%b,%b]" % (_padded_seconds(ms), text) for ms in times)
     return matrix(iter((b'[{"metric":{},"values":[%b]}]' % values,)))
@@ -61,7 +62,7 @@ def _data(kind: str, result: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _seconds(ms: int) -> bytes:
-    return encode(ms // 1000 if ms % 1000 == 0 else ms / 1000)
+    return msgspec.json.encode(ms // 1000 if ms % 1000 == 0 else ms / 1000)
 
 
 def _padded_seconds(ms: int) -> bytes:

@@ -64,7 +64,7 @@ async def query(request: web.Request) -> web.StreamResponse:
     text = _required(parameters, "query")
     if (value := evaluate(text)) is not None:
         return await send(request, forms.scalar(value, at_ms))
-    selector = parse(text, field="query").for_tenant(request[TENANT].org_id)
+    selector = parse(text, field="query").for_tenant(request[TENANT].org_id, request[TENANT].hidden_agents)
     if at_ms < oldest_ms(request, now):
         return await send(request, forms.vector(b"[]"))
     answer = await request.app[TSDB].query(selector, at_ms, gone(request))
@@ -79,7 +79,7 @@ async def query_range(request: web.Request) -> web.StreamResponse:
     grid = times.grid_of(parameters)
     if (value := evaluate(text)) is not None:
         return await send(request, forms.constant(value, grid))
-    selector = parse(text, field="query").for_tenant(request[TENANT].org_id)
+    selector = parse(text, field="query").for_tenant(request[TENANT].org_id, request[TENANT].hidden_agents)
     now = now_ms()
     kept = window.clamp(grid, oldest_ms(request, now))
     if kept is None:
@@ -107,7 +107,9 @@ async def series(request: web.Request) -> web.StreamResponse:
 async def labels(request: web.Request) -> web.StreamResponse:
     """Return the names of labels."""
     parameters = await read_parameters(request)
-    selectors = _selectors(request, parameters) or [EVERYTHING.for_tenant(request[TENANT].org_id)]
+    selectors = _selectors(request, parameters) or [
+        EVERYTHING.for_tenant(request[TENANT].org_id, request[TENANT].hidden_agents)
+    ]
     limit = _limit(parameters, "limit")
     span = _span(request, parameters)
     if span is None:
@@ -123,7 +125,9 @@ async def label_values(request: web.Request) -> web.StreamResponse:
     name = request.match_info["name"]
     if not _LABEL.fullmatch(name):
         raise BadRequest("invalid label name", field="name")
-    selectors = _selectors(request, parameters) or [EVERYTHING.for_tenant(request[TENANT].org_id)]
+    selectors = _selectors(request, parameters) or [
+        EVERYTHING.for_tenant(request[TENANT].org_id, request[TENANT].hidden_agents)
+    ]
     limit = _limit(parameters, "limit")
     span = _span(request, parameters)
     # U__ begins an escaped name to newer storage: it would mean another label there.
@@ -180,8 +184,11 @@ def _selectors(request: web.Request, parameters: Parameters) -> list[BoundSelect
     texts = parameters.all("match[]")
     if len(texts) > MOST_MATCHES:
         raise BadRequest(f"match[]: at most {MOST_MATCHES}", field="match[]")
-    org_id = request[TENANT].org_id
-    return [parse(text, field="match[]").for_tenant(org_id) for text in dict.fromkeys(texts)]
+    tenant = request[TENANT]
+    return [
+        parse(text, field="match[]").for_tenant(tenant.org_id, tenant.hidden_agents)
+        for text in dict.fromkeys(texts)
+    ]
 
 
 def _span(request: web.Request, parameters: Parameters) -> tuple[int, int] | None:

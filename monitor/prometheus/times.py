@@ -11,11 +11,14 @@ from typing import Final
 
 from monitor.errors import BadRequest
 from monitor.metrics.parameters import Parameters
+from monitor.tsdb import window
 from monitor.tsdb.window import LAST_MS, Grid, check_order, step_ms
 from monitor.wire.times import parse_rfc3339, unix_ms
 
 MAX_STEPS: Final = 11_000  # of a range, as in Prometheus: every pixel of a wide screen several times
 AHEAD_MS: Final = 300_000  # a sample may be 5 minutes ahead of the service's clock (contract 3)
+
+LAST_SECONDS: Final = LAST_MS / 1000
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _NUMBER_CHARACTERS: Final = 64
@@ -32,7 +35,7 @@ def time_ms(text: str, field: str) -> int:
     if text in _OPEN:
         return _OPEN[text]
     if len(text) <= _NUMBER_CHARACTERS and _NUMBER.fullmatch(text):
-        return round(1000 * max(-LAST_MS / 1000, min(float(text), LAST_MS / 1000)))
+        return window.time_ms(max(-LAST_SECONDS, min(float(text), LAST_SECONDS)), field)
     try:
         return unix_ms(parse_rfc3339(text))
     except ValueError:

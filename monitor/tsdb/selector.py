@@ -9,7 +9,7 @@ sent.  No tree, no recursion: time is linear in the text, which is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from monitor.tsdb.lex import LABEL_NAME, METRIC_NAME, SPACE, STRING, SelectorErr
 
 NAME = "__name__"
 ORG = "org_id"
+AGENT = "agent_id"
 MAX_BYTES = 4_096  # of a selector's UTF-8
 MAX_MATCHERS = 64  # in one pair of braces
 # RE2 instructions of all regexes together: 64 regexes, each just below its own bound, would
@@ -102,13 +103,13 @@ class Selector(Struct, frozen=True):
         """Tell whether a series with *labels*, ``__name__`` among them, is selected."""
         return all(matcher.matches(labels.get(matcher.label, "")) for matcher in self.matchers)
 
-    def for_tenant(self, org_id: str) -> BoundSelector:
-        """Return this selector for series of *org_id* alone.
+    def for_tenant(self, org_id: str, hidden_agents: Sequence[str] = ()) -> BoundSelector:
+        """Return this selector for series of *org_id* alone, but for those of *hidden_agents*.
 
         Raises:
             ValueError: *org_id* is not of the form of an organization's id.
         """
-        return BoundSelector(self, org_id)
+        return BoundSelector(self, org_id, tuple(hidden_agents))
 
 
 class BoundSelector(Struct, frozen=True):
@@ -116,6 +117,7 @@ class BoundSelector(Struct, frozen=True):
 
     selector: Selector
     org_id: str
+    hidden_agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _ORG_ID.fullmatch(self.org_id):
@@ -125,6 +127,7 @@ class BoundSelector(Struct, frozen=True):
     def text(self) -> str:
         """The selector as it is sent, ``{__name__="…",…,org_id="…"}``."""
         matchers = [str(matcher) for matcher in self.selector.matchers]
+        matchers += [f"{AGENT}!={quoted(agent_id)}" for agent_id in self.hidden_agents]
         return f"{{{','.join([*matchers, f'{ORG}={quoted(self.org_id)}'])}}}"
 
 

@@ -7,6 +7,7 @@ a dashboard that refreshes sees the same points again.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
@@ -16,6 +17,7 @@ from monitor.errors import BadRequest
 from monitor.wire.duration import parse_duration
 
 DAY_MS: Final = 86_400_000
+NANOSECONDS: Final = 1e9  # a second; what Prometheus counts a step in
 DEFAULT_RANGE_MS: Final = 3_600_000  # the last hour (api.md, Limits)
 DEFAULT_STEP: Final = "15s"  # api.md, Limits
 MAX_RANGE_MS: Final = 7 * DAY_MS  # api.md, Limits
@@ -58,18 +60,21 @@ def seconds_of(text: str, field: str) -> float:
 
 
 def time_ms(seconds: float, field: str) -> int:
-    """Return unix *seconds* in milliseconds, rounded.
+    """Return unix *seconds* in milliseconds, rounded as Prometheus does.
 
     Raises:
         BadRequest: The time is after the year 9999, or as far before 1970.
     """
     if not abs(seconds) <= LAST_MS / 1000:
         raise BadRequest(f"{field}: expected unix seconds before the year 10000", field=field)
-    return round(seconds * 1000)
+    fraction, whole = math.modf(seconds)
+    return int(whole) * 1000 + round(fraction * 1000)
 
 
 def step_ms(text: str, field: str = "step") -> int:
     """Return the step that *text* says, a Prometheus duration or seconds, in milliseconds.
+
+    What is below a millisecond is cut off, as Prometheus does.
 
     Raises:
         BadRequest: It is neither, below a millisecond, or above 292 years.
@@ -85,7 +90,7 @@ def step_ms(text: str, field: str = "step") -> int:
             ) from None
     if not seconds <= LAST_MS / 1000:
         raise BadRequest(f"{field}: expected at most 292 years", field=field)
-    step = round(seconds * 1000)
+    step = int(seconds * NANOSECONDS) // 1_000_000
     if step < 1:
         raise BadRequest(f"{field}: expected at least 1ms", field=field)
     return step

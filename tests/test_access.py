@@ -1,0 +1,478 @@
+"""Who may ask for what, over every route that is registered.
+
+A new route fails here until ``EXAMPLES`` says who may call it and how a good request
+looks; all refusals are then tested by themselves.  What is expected stands in this
+table, not in the markers of the code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from monitor.app import add_routes
+from monitor.auth import provision, tokens
+
+Who = Literal["anyone", "viewer", "member", "admin", "agent", "api_key"]
+
+MARKER = "marker-of-the-first-organization"
+METRIC = "marker_of_the_first_organization"
+PASSWORD = "correct horse battery"
+UNAUTHORIZED = {"error": "unauthorized"}
+SUSPENDED = {"error": "org_suspended"}
+FORBIDDEN = {"error": "forbidden"}
+NOT_FOUND = {"error": "not_found"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A good request to a route.
+
+    Attributes:
+        who: The least caller; ``api_key`` is a key alone, ``agent`` the path's own agent.
+        status: What the good request is answered with.
+        json: Its body.
+        params: Its query.
+        resource: Whose id stands in the path.
+        shows: The answer to the owner holds the organization's own data.
+        reads_body: A body that is no JSON of the right shape is refused.
+    """
+
+    who: Who = "viewer"
+    status: int = 200
+    json: Any = None
+    params: dict[str, str] = field(default_factory=dict)
+    resource: Literal["agent", "key", "user"] | None = None
+    shows: bool = False
+    reads_body: bool = True
+
+
+SELECTOR = {"metric": METRIC}
+QUERY = {"query": METRIC}
+MATCH = {"match[]": METRIC}
+WINDOW = {"start": "0", "end": "60", "step": "15"}
+
+EXAMPLES: dict[str, Example] = {
+    "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
+    "POST /auth/logout": Example("viewer", 204, reads_body=False),
+    "POST /auth/password": Example(
+        "viewer", 400, {"currentPassword": PASSWORD, "newPassword": PASSWORD}
+    ),
+    "GET /api/v1/me": Example(shows=True),
+    "GET /api/v1/settings/api-keys": Example("admin", shows=True),
+    "POST /api/v1/settings/api-keys": Example("admin", 201, {"name": "a key"}),
+    "DELETE /api/v1/settings/api-keys/{id}": Example("admin", 204, resource="key", reads_body=False),
+    "GET /api/v1/settings/users": Example("admin", shows=True),
+    "POST /api/v1/settings/users": Example("admin", 409, {"email": f"{MARKER}@example.com", "role": "viewer"}),
+    "PUT /api/v1/settings/users/{id}": Example("admin", 200, {"role": "viewer"}, resource="user"),
+    "DELETE /api/v1/settings/users/{id}": Example("admin", 204, resource="user", reads_body=False),
+    "GET /api/v1/settings/limits": Example(),
+    "PUT /api/v1/settings/limits": Example("admin", 200, {"metricsRetention": "3d"}),
+    "GET /api/v1/settings/deletions": Example(shows=True),
+    "POST /api/v1/agents/register": Example(
+        "api_key", 200, {"name": "host", "type": "docker", "version": "1.0"}
+    ),
+    "GET /api/v1/agents": Example(shows=True),
+    "POST /api/v1/agents/{agentId}/push": Example("agent", 200, {"version": "1.0"}, resource="agent"),
+    "DELETE /api/v1/agents/{agentId}": Example("member", 204, resource="agent", reads_body=False),
+    "GET /api/v1/containers": Example(shows=True),
+    "GET /api/v1/pods": Example(shows=True),
+    "GET /api/v1/nodes": Example(shows=True),
+    "GET /api/v1/cluster/summary": Example(),
+    "GET /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
+    "POST /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
+    "GET /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
+    "POST /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
+    "GET /prometheus/api/v1/query": Example(params=QUERY, shows=True),
+    "POST /prometheus/api/v1/query": Example(params=QUERY, shows=True),
+    "GET /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
+    "POST /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
+    "GET /prometheus/api/v1/series": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/series": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/metadata": Example(),
+    "POST /prometheus/api/v1/metadata": Example(),
+    "GET /prometheus/api/v1/status/buildinfo": Example(),
+    "POST /prometheus/api/v1/status/buildinfo": Example(reads_body=False),
+    "GET /prometheus/api/v1/rules": Example(),
+    "POST /prometheus/api/v1/rules": Example(reads_body=False),
+    "GET /prometheus/api/v1/alerts": Example(),
+    "POST /prometheus/api/v1/alerts": Example(reads_body=False),
+    "GET /prometheus/api/v1/query_exemplars": Example(),
+    "POST /prometheus/api/v1/query_exemplars": Example(reads_body=False),
+    "GET /healthz": Example("anyone"),
+    "GET /-/healthy": Example("anyone"),
+    "GET /readyz": Example("anyone"),
+    "GET /-/ready": Example("anyone"),
+    "GET /openapi.json": Example("anyone"),
+}
+
+
+def registered() -> list[str]:
+    """Return ``METHOD /path`` of every route but the HEAD that comes with each GET."""
+    app = web.Application()
+    add_routes(app)
+    routes = {(route.resource.canonical, route.method) for route in app.router.routes() if route.resource}
+    return [f"{method} {path}" for path, method in sorted(routes) if method != "HEAD"]
+
+
+ROUTES = registered()
+
+
+def example_of(route: str) -> Example:
+    if route not in EXAMPLES:
+        pytest.fail(f"add {route!r} to EXAMPLES in tests/test_access.py: who may call it, and a good request")
+    return EXAMPLES[route]
+
+
+def routes_for(*callers: Who) -> list[str]:
+    return [route for route in ROUTES if route not in EXAMPLES or EXAMPLES[route].who in callers]
+
+
+TENANT_ROUTES = routes_for("viewer", "member", "admin")
+WRITES = [route for route in ROUTES if not route.startswith("GET ")]
+
+
+@dataclass
+class World:
+    """An organization with one of everything; its names, ids and values hold MARKER."""
+
+    session: aiohttp.ClientSession
+    pool: Any
+    org_id: str
+    callers: dict[str, dict[str, str]]
+    ids: dict[str, str]
+
+    async def call(
+        self, route: str, headers: dict[str, str], ids: dict[str, str] | None = None, **options: Any
+    ) -> tuple[int, Any]:
+        """Send the good request to *route*, or what *options* replace of it; return status and JSON."""
+        example = example_of(route)
+        method, path = route.split(" ", 1)
+        where = self.ids if ids is None else ids
+        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case")
+        if example.resource:
+            path = path.replace("{id}", where[example.resource])
+        options = {"params": example.params} | options
+        if "data" not in options and example.json is not None:
+            options.setdefault("json", example.json)
+        async with self.session.request(method, path, headers=headers, **options) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if text else None
+
+    async def new_key(self) -> tuple[str, str]:
+        async with self.pool.acquire() as conn:
+            return await provision.create_api_key(conn, self.org_id, MARKER)
+
+    async def new_resource(self, kind: str | None) -> dict[str, str]:
+        """Make a resource of its own for a request that changes it; return the ids to use."""
+        if kind == "key":
+            return {**self.ids, "key": (await self.new_key())[0]}
+        if kind == "user":
+            user_id = await new_user(self.pool, self.org_id, "viewer")
+            return {**self.ids, "user": user_id}
+        if kind == "agent":
+            agent_id, token = await new_agent(self.session, self.callers["api_key"])
+            return {**self.ids, "agent": agent_id, "token": token}
+        return self.ids
+
+    def best(self, route: str, ids: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the headers of a caller who may."""
+        who = example_of(route).who
+        if who == "agent":
+            return bearer((ids or self.ids)["token"])
+        return self.callers["api_key" if who == "api_key" else "admin"]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def new_user(pool: Any, org_id: str, role: str, email: str | None = None) -> str:
+    email = email or f"{tokens.new_id('x')}@example.com".lower()
+    async with pool.acquire() as conn:
+        user_id, _ = await provision.create_user(conn, org_id, email, role, PASSWORD)
+    return user_id
+
+
+async def new_agent(session: aiohttp.ClientSession, headers: dict[str, str]) -> tuple[str, str]:
+    body = {"name": MARKER, "type": "docker", "version": "1.0"}
+    async with session.post("/api/v1/agents/register", json=body, headers=headers) as response:
+        assert response.status == 200, await response.text()
+        registered = await response.json()
+    return registered["agentId"], registered["token"]
+
+
+async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> World:
+    async with pool.acquire() as conn:
+        org_id = await provision.create_org(conn, MARKER, "pro")
+        key_id, key = await provision.create_api_key(conn, org_id, MARKER)
+    callers = {"api_key": {"X-API-Key": key}, "anyone": {}}
+    for role in ("viewer", "member", "admin"):
+        address = f"{role}-{email}"
+        await new_user(pool, org_id, role, address)
+        login = {"email": address, "password": PASSWORD}
+        async with session.post("/auth/login", json=login) as response:
+            callers[role] = bearer((await response.json())["token"])
+    user_id = await new_user(pool, org_id, "viewer", email)
+    agent_id, token = await new_agent(session, callers["api_key"])
+    gone_id, _ = await new_agent(session, callers["api_key"])
+    async with session.delete(f"/api/v1/agents/{gone_id}", headers=callers["api_key"]) as response:
+        assert response.status == 204
+    ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id}
+    push = {
+        "containers": [{"id": MARKER, "name": MARKER}],
+        "pods": [{"name": MARKER, "namespace": MARKER}],
+        "nodes": [{"name": MARKER}],
+        "samples": [{"metric": METRIC, "labels": {"case": MARKER}, "value": 1}],
+    }
+    path = f"/api/v1/agents/{agent_id}/push"
+    async with session.post(path, json=push, headers=bearer(token)) as response:
+        assert response.status == 200, await response.text()
+    return World(session, pool, org_id, callers, ids)
+
+
+@pytest.fixture(scope="module")
+async def world(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[World]:
+    """The organization whose data nobody else may see; its samples can be queried."""
+    made = await new_world(session, pool, f"{MARKER}@example.com")
+    async with asyncio.timeout(30):
+        while (await made.call("GET /api/v1/metrics/instant", made.callers["viewer"]))[1]["count"] == 0:
+            await asyncio.sleep(0.3)
+    return made
+
+
+@pytest.fixture(scope="module")
+async def stranger(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[dict[str, str]]:
+    """An administrator of another organization."""
+    async with pool.acquire() as conn:
+        org_id = await provision.create_org(conn, "another", "enterprise")
+        email = f"{tokens.new_id('x')}@example.com".lower()
+        await provision.create_user(conn, org_id, email, "admin", PASSWORD)
+    async with session.post("/auth/login", json={"email": email, "password": PASSWORD}) as response:
+        return bearer((await response.json())["token"])
+
+
+@pytest.fixture(scope="module")
+async def suspended(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[World]:
+    """An organization like ``world`` that was suspended while the service ran."""
+    made = await new_world(session, pool, "suspended@example.com")
+    async with pool.acquire() as conn, conn.transaction():
+        await provision.set_org(conn, made.org_id, suspended=True)
+    return made
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_route_has_an_example(route: str):
+    example_of(route)
+
+
+def test_every_example_has_a_route():
+    assert EXAMPLES.keys() - set(ROUTES) == set()
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_the_good_request_is_answered(world: World, route: str):
+    example = example_of(route)
+    ids = await world.new_resource(example.resource)
+
+    status, answer = await world.call(route, world.best(route, ids), ids)
+
+    assert status == example.status, answer
+    if example.shows:
+        assert MARKER in json.dumps(answer) or "case" in answer.get("data", ())
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route not in routes_for("anyone")])
+async def test_without_a_credential_a_route_is_unauthorized(world: World, route: str):
+    assert await world.call(route, {}) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route not in routes_for("anyone")])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-API-Key": "mk_" + "x" * 43},
+        bearer("at_" + "x" * 43),
+        bearer("a.b.c"),
+        {"Cookie": "auth_token=a.b.c"},
+        {"Authorization": "Basic eDp5"},
+    ],
+    ids=lambda headers: " ".join(headers),
+)
+async def test_a_credential_of_nobody_is_unauthorized(world: World, route: str, headers: dict[str, str]):
+    assert await world.call(route, headers) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", routes_for("viewer", "member", "api_key"))
+async def test_a_revoked_key_is_unauthorized_with_its_next_request(world: World, route: str):
+    example = example_of(route)
+    key_id, key = await world.new_key()
+    ids = await world.new_resource(example.resource)
+    before, _ = await world.call(route, {"X-API-Key": key}, ids)
+
+    async with world.pool.acquire() as conn, conn.transaction():
+        await provision.revoke_api_key(conn, key_id)
+
+    assert before not in (401, 402)
+    assert await world.call(route, {"X-API-Key": key}) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", TENANT_ROUTES)
+async def test_a_deleted_user_is_unauthorized_with_their_next_request(world: World, route: str):
+    email = f"{tokens.new_id('x')}@example.com".lower()
+    user_id = await new_user(world.pool, world.org_id, "admin", email)
+    async with world.session.post("/auth/login", json={"email": email, "password": PASSWORD}) as response:
+        headers = bearer((await response.json())["token"])
+    before, _ = await world.call("GET /api/v1/me", headers)
+    async with world.session.delete(
+        f"/api/v1/settings/users/{user_id}", headers=world.callers["admin"]
+    ) as response:
+        assert response.status == 204
+
+    assert before == 200
+    assert await world.call(route, headers) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route not in routes_for("anyone")])
+async def test_a_suspended_organization_is_402(suspended: World, route: str):
+    assert await suspended.call(route, suspended.best(route)) == (402, SUSPENDED)
+
+
+@pytest.mark.parametrize("route", routes_for("member", "admin"))
+async def test_a_viewer_changes_nothing(world: World, route: str):
+    assert await world.call(route, world.callers["viewer"]) == (403, FORBIDDEN)
+
+
+@pytest.mark.parametrize("route", routes_for("viewer"))
+@pytest.mark.parametrize("caller", ["viewer", "member", "api_key"])
+async def test_what_a_viewer_may_everybody_may(world: World, route: str, caller: str):
+    status, answer = await world.call(route, world.callers[caller])
+
+    # A key has no password to change: the one exception.
+    key_and_password = caller == "api_key" and route == "POST /auth/password"
+    assert status == (403 if key_and_password else example_of(route).status), answer
+
+
+@pytest.mark.parametrize("route", routes_for("admin"))
+@pytest.mark.parametrize("caller", ["member", "api_key"])
+async def test_what_an_admin_may_no_member_and_no_key_may(world: World, route: str, caller: str):
+    assert await world.call(route, world.callers[caller]) == (403, FORBIDDEN)
+
+
+@pytest.mark.parametrize("route", [*TENANT_ROUTES, *routes_for("api_key")])
+async def test_an_agents_token_opens_nothing_of_a_tenant(world: World, route: str):
+    token = world.ids["token"]
+    for headers in (bearer(token), {"X-API-Key": token}, {"Cookie": f"auth_token={token}"}):
+        assert await world.call(route, headers) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", routes_for("agent"))
+async def test_an_agents_route_opens_to_its_own_token_alone(
+    world: World, stranger: dict[str, str], route: str
+):
+    _, sibling = await new_agent(world.session, world.callers["api_key"])
+    for headers in (bearer(sibling), stranger, *world.callers.values()):
+        assert await world.call(route, headers) == (401, UNAUTHORIZED)
+
+    deleted = await world.new_resource("agent")
+    before, _ = await world.call(route, bearer(deleted["token"]), deleted)
+    await world.call("DELETE /api/v1/agents/{agentId}", world.callers["admin"], deleted)
+    assert before == example_of(route).status
+    assert await world.call(route, bearer(deleted["token"]), deleted) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize(
+    "route", [route for route in TENANT_ROUTES if route not in EXAMPLES or EXAMPLES[route].resource]
+)
+async def test_what_belongs_to_another_organization_is_not_found(
+    world: World, stranger: dict[str, str], route: str
+):
+    example = example_of(route)
+    ids = await world.new_resource(example.resource)
+
+    assert await world.call(route, stranger, ids) == (404, NOT_FOUND)
+
+    status, answer = await world.call(route, world.best(route), ids)
+    assert status == example.status, answer
+
+
+@pytest.mark.parametrize("route", TENANT_ROUTES)
+async def test_no_answer_shows_anything_of_another_organization(
+    world: World, stranger: dict[str, str], route: str
+):
+    ids = await world.new_resource(example_of(route).resource)
+
+    _, answer = await world.call(route, stranger, ids)
+
+    told = json.dumps(answer)
+    for secret in (MARKER, world.org_id, world.ids["agent"], world.ids["key"], world.ids["user"], '"case"'):
+        assert secret not in told
+
+
+GARBAGE: list[tuple[str, bytes, dict[str, str]]] = [
+    ("not text", b"\xff\xfe\x00", {}),
+    ("no JSON", b"{", {}),
+    ("an array", b"[]", {}),
+    ("a string", b'"x"', {}),
+    ("null", b"null", {}),
+    ("a number", b"1e999", {}),
+    ("wrong types", json.dumps(dict.fromkeys(("name", "email", "role", "containers"), 7)).encode(), {}),
+    ("NaN", b'{"name":NaN}', {}),
+    ("HTML", b"<html>", {"Content-Type": "text/html"}),
+    ("a foreign encoding", b"{}", {"Content-Encoding": "br"}),
+    ("no gzip", b"{}", {"Content-Encoding": "gzip"}),
+    ("no zstd", b"{}", {"Content-Encoding": "zstd"}),
+]
+
+
+@pytest.mark.parametrize("route", WRITES)
+@pytest.mark.parametrize(("data", "headers"), [case[1:] for case in GARBAGE], ids=[case[0] for case in GARBAGE])
+async def test_a_body_of_garbage_is_refused_with_a_reason(
+    world: World, route: str, data: bytes, headers: dict[str, str]
+):
+    example = example_of(route)
+    ids = await world.new_resource(example.resource)
+    sent = {"Content-Type": "application/json", **world.best(route, ids), **headers}
+
+    status, answer = await world.call(route, sent, ids, data=data)
+
+    if example.reads_body:
+        assert status in (400, 415), answer
+    else:
+        assert status == example.status
+    if status >= 400:
+        assert isinstance(answer["error"], str)
+
+
+@pytest.mark.parametrize("caller", ["anyone", "viewer", "admin", "api_key"])
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
+async def test_an_unknown_path_is_404_whoever_asks(world: World, caller: str, method: str):
+    for path in ("/", "/api/v1/missing", "/api/v2/containers", "/api/v1/containers/", "/auth/"):
+        async with world.session.request(method, path, headers=world.callers[caller]) as response:
+            assert response.status == 404, path
+            assert response.content_type == "application/json"
+            assert await response.json() == NOT_FOUND
+
+
+@pytest.mark.parametrize("caller", ["anyone", "admin"])
+@pytest.mark.parametrize("route", ROUTES)
+async def test_a_wrong_method_is_405_and_told_the_right_ones(world: World, caller: str, route: str):
+    method, path = route.split(" ", 1)
+    path = path.replace("{agentId}", world.ids["agent"]).replace("{id}", "x").replace("{name}", "x")
+
+    async with world.session.request("PATCH", path, headers=world.callers[caller]) as response:
+        assert response.status == 405
+        assert response.content_type == "application/json"
+        assert method in response.headers["Allow"].split(",")
+        assert isinstance((await response.json())["error"], str)
