@@ -22,19 +22,16 @@ from typing import Any, Literal
 import aiohttp
 import msgspec
 
+from benchmarks.patient import MARK, Load
 from benchmarks.stack import Agent, Stack, pids, print_figures, print_table, started_stack
 from monitor.dev.servers import Server
 from monitor.journal import store
 from monitor.tsdb.client import Tsdb
 
 AGENTS = 20
-PUSH_SECONDS = 0.1  # each agent's: 200 pushes a second together
-RETRY_SECONDS = 0.05  # an agent repeats at once: it looks for gaps
-REQUEST_SECONDS = 20.0  # longer than the service itself lets a push wait
 LIFE_SECONDS = 1.1  # VictoriaMetrics tells its start in whole seconds: a shorter life is not seen
 LAST_SECONDS = 1.0  # of undisturbed pushes at the end
 SETTLE_SECONDS = 120.0  # leases of dead processes run out, streams are adopted and drained
-MARK = "chaos_push_number"
 EXPECTED = frozenset((200, 503))
 
 Event = Literal["server", "process", "victoriametrics", "postgres", "away"]
@@ -145,79 +142,6 @@ def tally(acknowledged: Mapping[int, int], exported: Exported) -> Tally:
         lost = len(acknowledged.keys() - counts.keys())
         total += Tally(len(acknowledged), lost, doubled, wrong, len(counts.keys() - acknowledged.keys()))
     return total if marked else total + Tally(acknowledged=len(acknowledged), lost=len(acknowledged))
-
-
-class Load:
-    """Agents that push until they are told to end."""
-
-    def __init__(self, url: str, agents: list[Agent]) -> None:
-        self.acknowledged: dict[str, dict[int, int]] = {agent.agent_id: {} for agent in agents}
-        self.statuses: Counter[int] = Counter()
-        self.longest_seconds = 0.0
-        self.ended = asyncio.Event()
-        self._url = url
-        self._agents = agents
-
-    async def run(self) -> None:
-        """Push from all agents; return when the last has ended."""
-        timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-        connector = aiohttp.TCPConnector(limit=0)
-        async with aiohttp.ClientSession(self._url, timeout=timeout, connector=connector) as session:
-            await asyncio.gather(*(self._pushes(session, agent) for agent in self._agents))
-
-    async def _pushes(self, session: aiohttp.ClientSession, agent: Agent) -> None:
-        number, at_ms, due = 0, 0, time.monotonic() + random.uniform(0, PUSH_SECONDS)
-        while not self.ended.is_set():
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
-            begun = time.monotonic()
-            due = max(due + PUSH_SECONDS, begun)
-            number, at_ms = number + 1, max(at_ms + 1, time.time_ns() // 1_000_000)
-            if await self._acknowledged(session, agent, body_of(number, at_ms)):
-                self.acknowledged[agent.agent_id][at_ms] = number
-                self.longest_seconds = max(self.longest_seconds, time.monotonic() - begun)
-
-    async def _acknowledged(self, session: aiohttp.ClientSession, agent: Agent, body: bytes) -> bool:
-        """Push until it is acknowledged, or the load ends."""
-        headers = {"Authorization": f"Bearer {agent.token}", "Content-Type": "application/json"}
-        while not self.ended.is_set():
-            try:
-                async with session.post(
-                    f"/api/v1/agents/{agent.agent_id}/push", data=body, headers=headers
-                ) as response:
-                    await response.read()
-                    self.statuses[response.status] += 1
-                    if response.status == 200:
-                        return True
-            except (aiohttp.ClientError, TimeoutError):
-                self.statuses[0] += 1
-            await asyncio.sleep(RETRY_SECONDS)
-        return False
-
-
-def body_of(number: int, at_ms: int) -> bytes:
-    """Return an agent's push *number*, collected at *at_ms*: two containers and its number."""
-    seconds, ms = divmod(at_ms, 1000)
-    collected_at = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{ms:03d}Z"
-    containers = [
-        {
-            "id": str(which) * 64,
-            "name": f"web-{which}",
-            "image": "nginx:1.25",
-            "state": "running",
-            "cpuPercent": 12.5,
-            "memoryUsageMB": 100,
-            "memoryLimitMB": 512,
-            "memoryPercent": 19.5,
-            "netRxBytes": number * 1000,
-            "netTxBytes": number * 500,
-            "blkReadBytes": number,
-            "blkWriteBytes": number,
-        }
-        for which in (1, 2)
-    ]
-    samples = [{"metric": MARK, "value": number}]
-    push = {"seq": number, "collectedAt": collected_at, "containers": containers, "samples": samples}
-    return msgspec.json.encode(push)
 
 
 async def disturb(stack: Stack, event: Event, away_seconds: float, rng: random.Random) -> None:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import aiohttp
 import pytest
@@ -19,103 +18,24 @@ from aiohttp import web
 
 from monitor.app import add_routes
 from monitor.auth import provision, tokens
+from tests.example_requests import (
+    EMAIL,
+    EXAMPLES,
+    MARKER,
+    PASSWORD,
+    Example,
+    Who,
+    World,
+    bearer,
+    new_agent,
+    new_user,
+    new_world,
+)
 
-Who = Literal["anyone", "viewer", "member", "admin", "agent", "api_key"]
-
-MARKER = "marker-of-the-first-organization"
-METRIC = "marker_of_the_first_organization"
-PASSWORD = "correct horse battery"
 UNAUTHORIZED = {"error": "unauthorized"}
 SUSPENDED = {"error": "org_suspended"}
 FORBIDDEN = {"error": "forbidden"}
 NOT_FOUND = {"error": "not_found"}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A good request to a route.
-
-    Attributes:
-        who: The least caller; ``api_key`` is a key alone, ``agent`` the path's own agent.
-        status: What the good request is answered with.
-        json: Its body.
-        params: Its query.
-        resource: Whose id stands in the path.
-        shows: The answer to the owner holds the organization's own data.
-        reads_body: A body that is no JSON of the right shape is refused.
-    """
-
-    who: Who = "viewer"
-    status: int = 200
-    json: Any = None
-    params: dict[str, str] = field(default_factory=dict)
-    resource: Literal["agent", "key", "user"] | None = None
-    shows: bool = False
-    reads_body: bool = True
-
-
-SELECTOR = {"metric": METRIC}
-QUERY = {"query": METRIC}
-MATCH = {"match[]": METRIC}
-WINDOW = {"start": "0", "end": "60", "step": "15"}
-
-EXAMPLES: dict[str, Example] = {
-    "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
-    "POST /auth/logout": Example("viewer", 204, reads_body=False),
-    "POST /auth/password": Example(
-        "viewer", 400, {"currentPassword": PASSWORD, "newPassword": PASSWORD}
-    ),
-    "GET /api/v1/me": Example(shows=True),
-    "GET /api/v1/settings/api-keys": Example("admin", shows=True),
-    "POST /api/v1/settings/api-keys": Example("admin", 201, {"name": "a key"}),
-    "DELETE /api/v1/settings/api-keys/{id}": Example("admin", 204, resource="key", reads_body=False),
-    "GET /api/v1/settings/users": Example("admin", shows=True),
-    "POST /api/v1/settings/users": Example("admin", 409, {"email": f"{MARKER}@example.com", "role": "viewer"}),
-    "PUT /api/v1/settings/users/{id}": Example("admin", 200, {"role": "viewer"}, resource="user"),
-    "DELETE /api/v1/settings/users/{id}": Example("admin", 204, resource="user", reads_body=False),
-    "GET /api/v1/settings/limits": Example(),
-    "PUT /api/v1/settings/limits": Example("admin", 200, {"metricsRetention": "3d"}),
-    "GET /api/v1/settings/deletions": Example(shows=True),
-    "POST /api/v1/agents/register": Example(
-        "api_key", 200, {"name": "host", "type": "docker", "version": "1.0"}
-    ),
-    "GET /api/v1/agents": Example(shows=True),
-    "POST /api/v1/agents/{agentId}/push": Example("agent", 200, {"version": "1.0"}, resource="agent"),
-    "DELETE /api/v1/agents/{agentId}": Example("member", 204, resource="agent", reads_body=False),
-    "GET /api/v1/containers": Example(shows=True),
-    "GET /api/v1/pods": Example(shows=True),
-    "GET /api/v1/nodes": Example(shows=True),
-    "GET /api/v1/cluster/summary": Example(),
-    "GET /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
-    "POST /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
-    "GET /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
-    "POST /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
-    "GET /prometheus/api/v1/query": Example(params=QUERY, shows=True),
-    "POST /prometheus/api/v1/query": Example(params=QUERY, shows=True),
-    "GET /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
-    "POST /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
-    "GET /prometheus/api/v1/series": Example(params=MATCH, shows=True),
-    "POST /prometheus/api/v1/series": Example(params=MATCH, shows=True),
-    "GET /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
-    "POST /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
-    "GET /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
-    "POST /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
-    "GET /prometheus/api/v1/metadata": Example(),
-    "POST /prometheus/api/v1/metadata": Example(),
-    "GET /prometheus/api/v1/status/buildinfo": Example(),
-    "POST /prometheus/api/v1/status/buildinfo": Example(reads_body=False),
-    "GET /prometheus/api/v1/rules": Example(),
-    "POST /prometheus/api/v1/rules": Example(reads_body=False),
-    "GET /prometheus/api/v1/alerts": Example(),
-    "POST /prometheus/api/v1/alerts": Example(reads_body=False),
-    "GET /prometheus/api/v1/query_exemplars": Example(),
-    "POST /prometheus/api/v1/query_exemplars": Example(reads_body=False),
-    "GET /healthz": Example("anyone"),
-    "GET /-/healthy": Example("anyone"),
-    "GET /readyz": Example("anyone"),
-    "GET /-/ready": Example("anyone"),
-    "GET /openapi.json": Example("anyone"),
-}
 
 
 def registered() -> list[str]:
@@ -131,7 +51,9 @@ ROUTES = registered()
 
 def example_of(route: str) -> Example:
     if route not in EXAMPLES:
-        pytest.fail(f"add {route!r} to EXAMPLES in tests/test_access.py: who may call it, and a good request")
+        pytest.fail(
+            f"add {route!r} to EXAMPLES in tests/example_requests.py: who may call it, and a good request"
+        )
     return EXAMPLES[route]
 
 
@@ -143,109 +65,10 @@ TENANT_ROUTES = routes_for("viewer", "member", "admin")
 WRITES = [route for route in ROUTES if not route.startswith("GET ")]
 
 
-@dataclass
-class World:
-    """An organization with one of everything; its names, ids and values hold MARKER."""
-
-    session: aiohttp.ClientSession
-    pool: Any
-    org_id: str
-    callers: dict[str, dict[str, str]]
-    ids: dict[str, str]
-
-    async def call(
-        self, route: str, headers: dict[str, str], ids: dict[str, str] | None = None, **options: Any
-    ) -> tuple[int, Any]:
-        """Send the good request to *route*, or what *options* replace of it; return status and JSON."""
-        example = example_of(route)
-        method, path = route.split(" ", 1)
-        where = self.ids if ids is None else ids
-        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case")
-        if example.resource:
-            path = path.replace("{id}", where[example.resource])
-        options = {"params": example.params} | options
-        if "data" not in options and example.json is not None:
-            options.setdefault("json", example.json)
-        async with self.session.request(method, path, headers=headers, **options) as response:
-            text = await response.text()
-            return response.status, json.loads(text) if text else None
-
-    async def new_key(self) -> tuple[str, str]:
-        async with self.pool.acquire() as conn:
-            return await provision.create_api_key(conn, self.org_id, MARKER)
-
-    async def new_resource(self, kind: str | None) -> dict[str, str]:
-        """Make a resource of its own for a request that changes it; return the ids to use."""
-        if kind == "key":
-            return {**self.ids, "key": (await self.new_key())[0]}
-        if kind == "user":
-            user_id = await new_user(self.pool, self.org_id, "viewer")
-            return {**self.ids, "user": user_id}
-        if kind == "agent":
-            agent_id, token = await new_agent(self.session, self.callers["api_key"])
-            return {**self.ids, "agent": agent_id, "token": token}
-        return self.ids
-
-    def best(self, route: str, ids: dict[str, str] | None = None) -> dict[str, str]:
-        """Return the headers of a caller who may."""
-        who = example_of(route).who
-        if who == "agent":
-            return bearer((ids or self.ids)["token"])
-        return self.callers["api_key" if who == "api_key" else "admin"]
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
-
-
-async def new_user(pool: Any, org_id: str, role: str, email: str | None = None) -> str:
-    email = email or f"{tokens.new_id('x')}@example.com".lower()
-    async with pool.acquire() as conn:
-        user_id, _ = await provision.create_user(conn, org_id, email, role, PASSWORD)
-    return user_id
-
-
-async def new_agent(session: aiohttp.ClientSession, headers: dict[str, str]) -> tuple[str, str]:
-    body = {"name": MARKER, "type": "docker", "version": "1.0"}
-    async with session.post("/api/v1/agents/register", json=body, headers=headers) as response:
-        assert response.status == 200, await response.text()
-        registered = await response.json()
-    return registered["agentId"], registered["token"]
-
-
-async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> World:
-    async with pool.acquire() as conn:
-        org_id = await provision.create_org(conn, MARKER, "pro")
-        key_id, key = await provision.create_api_key(conn, org_id, MARKER)
-    callers = {"api_key": {"X-API-Key": key}, "anyone": {}}
-    for role in ("viewer", "member", "admin"):
-        address = f"{role}-{email}"
-        await new_user(pool, org_id, role, address)
-        login = {"email": address, "password": PASSWORD}
-        async with session.post("/auth/login", json=login) as response:
-            callers[role] = bearer((await response.json())["token"])
-    user_id = await new_user(pool, org_id, "viewer", email)
-    agent_id, token = await new_agent(session, callers["api_key"])
-    gone_id, _ = await new_agent(session, callers["api_key"])
-    async with session.delete(f"/api/v1/agents/{gone_id}", headers=callers["api_key"]) as response:
-        assert response.status == 204
-    ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id}
-    push = {
-        "containers": [{"id": MARKER, "name": MARKER}],
-        "pods": [{"name": MARKER, "namespace": MARKER}],
-        "nodes": [{"name": MARKER}],
-        "samples": [{"metric": METRIC, "labels": {"case": MARKER}, "value": 1}],
-    }
-    path = f"/api/v1/agents/{agent_id}/push"
-    async with session.post(path, json=push, headers=bearer(token)) as response:
-        assert response.status == 200, await response.text()
-    return World(session, pool, org_id, callers, ids)
-
-
 @pytest.fixture(scope="module")
 async def world(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[World]:
     """The organization whose data nobody else may see; its samples can be queried."""
-    made = await new_world(session, pool, f"{MARKER}@example.com")
+    made = await new_world(session, pool, EMAIL)
     async with asyncio.timeout(30):
         while (await made.call("GET /api/v1/metrics/instant", made.callers["viewer"]))[1]["count"] == 0:
             await asyncio.sleep(0.3)
@@ -266,7 +89,7 @@ async def stranger(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[d
 @pytest.fixture(scope="module")
 async def suspended(session: aiohttp.ClientSession, pool: Any) -> AsyncIterator[World]:
     """An organization like ``world`` that was suspended while the service ran."""
-    made = await new_world(session, pool, "suspended@example.com")
+    made = await new_world(session, pool, f"suspended-{EMAIL}")
     async with pool.acquire() as conn, conn.transaction():
         await provision.set_org(conn, made.org_id, suspended=True)
     return made
@@ -420,6 +243,8 @@ async def test_no_answer_shows_anything_of_another_organization(
         assert secret not in told
 
 
+# Of each body one field: a number is none of their types.
+WRONG = ("name", "email", "role", "containers", "metricsRetention")
 GARBAGE: list[tuple[str, bytes, dict[str, str]]] = [
     ("not text", b"\xff\xfe\x00", {}),
     ("no JSON", b"{", {}),
@@ -427,7 +252,7 @@ GARBAGE: list[tuple[str, bytes, dict[str, str]]] = [
     ("a string", b'"x"', {}),
     ("null", b"null", {}),
     ("a number", b"1e999", {}),
-    ("wrong types", json.dumps(dict.fromkeys(("name", "email", "role", "containers"), 7)).encode(), {}),
+    ("wrong types", json.dumps(dict.fromkeys(WRONG, 7)).encode(), {}),
     ("NaN", b'{"name":NaN}', {}),
     ("HTML", b"<html>", {"Content-Type": "text/html"}),
     ("a foreign encoding", b"{}", {"Content-Encoding": "br"}),
@@ -437,7 +262,9 @@ GARBAGE: list[tuple[str, bytes, dict[str, str]]] = [
 
 
 @pytest.mark.parametrize("route", WRITES)
-@pytest.mark.parametrize(("data", "headers"), [case[1:] for case in GARBAGE], ids=[case[0] for case in GARBAGE])
+@pytest.mark.parametrize(
+    ("data", "headers"), [case[1:] for case in GARBAGE], ids=[case[0] for case in GARBAGE]
+)
 async def test_a_body_of_garbage_is_refused_with_a_reason(
     world: World, route: str, data: bytes, headers: dict[str, str]
 ):

@@ -2,7 +2,7 @@
 
 Only the fields that are stored are read; exemplars, native histograms, metadata and
 whatever is unknown are passed over.  Any bytes give series or a BadRequest, in time
-linear in their number.
+linear in their number, and never much of it between two series.
 https://github.com/prometheus/prometheus/blob/v2.42.0/prompb/types.proto
 """
 
@@ -12,9 +12,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from monitor.errors import BadRequest, PayloadTooLarge
+from monitor.errors import BadRequest
 
-MOST_SAMPLES: Final = 100_000  # of a request: ten times what vmagent sends at most, 0.1 s to read
+MOST_FIELDS: Final = 100_000  # of one message: 0.05 s to look at; vmagent sends 10,000 samples at most
+MOST_READ_LABELS: Final = 100  # of a series that is looked at further; fewer are stored
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _VARINT_BITS = 7 * 10  # of the longest encoding of 64 bits
@@ -39,12 +40,25 @@ class Series(NamedTuple):
     """One series of a request.
 
     Attributes:
+        path: Where it stands, ``timeseries[3]``.
         labels: Names and values in their order, ``__name__`` among them; unchecked.
-        samples: Values and times in milliseconds since 1970.
+        encoded: Its samples as they came.
     """
 
+    path: str
     labels: list[tuple[str, str]]
-    samples: list[tuple[float, int]]
+    encoded: list[bytes]
+
+    def samples(self, start: int, stop: int) -> list[tuple[float, int]]:
+        """Return values and times, in milliseconds since 1970, of some of the samples.
+
+        Raises:
+            BadRequest: They are none.
+        """
+        try:
+            return [_sample(message) for message in self.encoded[start:stop]]
+        except (IndexError, ValueError) as error:
+            raise _refused(f"{self.path}.samples", error) from None
 
 
 def series_of(message: bytes) -> Iterator[Series]:
@@ -52,45 +66,47 @@ def series_of(message: bytes) -> Iterator[Series]:
 
     Raises:
         BadRequest: It is none; names the series.
-        PayloadTooLarge: It has more than ``MOST_SAMPLES``.
     """
     known: dict[bytes, tuple[str, str]] = {}  # most labels of a request are in many of its series
-    room = MOST_SAMPLES
     path, number = "body", 0
     try:
         for key, part, _ in _fields(message, _REQUEST_TYPES):
             if key == _SERIES:
                 path = f"timeseries[{number}]"
-                series = _series(part, known, room)
-                room -= len(series.samples)
-                yield series
+                yield Series(path, *_series(part, known))
                 path, number = "body", number + 1
-    except IndexError:
-        raise BadRequest(f"{path}: the protobuf message ends early", field=path) from None
-    except UnicodeDecodeError:
-        raise BadRequest(f"{path}.labels: not valid UTF-8", field=f"{path}.labels") from None
-    except DamagedError as error:
-        raise BadRequest(f"{path}: not valid protobuf: {error}", field=path) from None
+    except (IndexError, ValueError) as error:
+        raise _refused(path, error) from None
 
 
 class DamagedError(ValueError):
-    """Bytes that are no protobuf message of the expected type."""
+    """Bytes that are no protobuf message of the expected type, or one too large to look at."""
 
 
-def _series(message: bytes, known: dict[bytes, tuple[str, str]], room: int) -> Series:
+def _refused(path: str, error: IndexError | ValueError) -> BadRequest:
+    if isinstance(error, IndexError):
+        why = "the message ends early"
+    elif isinstance(error, UnicodeDecodeError):
+        why = "a label is not valid UTF-8"
+    else:
+        why = str(error)
+    return BadRequest(f"{path}: not valid protobuf: {why}", field=path)
+
+
+def _series(message: bytes, known: dict[bytes, tuple[str, str]]) -> tuple[list[tuple[str, str]], list[bytes]]:
     labels: list[tuple[str, str]] = []
-    samples: list[tuple[float, int]] = []
+    encoded: list[bytes] = []
     for key, part, _ in _fields(message, _SERIES_TYPES):
         if key == _SAMPLE:
-            if len(samples) == room:
-                raise PayloadTooLarge(f"the request has more than {MOST_SAMPLES} samples")
-            samples.append(_sample(part))
+            encoded.append(part)
         elif key == _LABEL:
+            if len(labels) == MOST_READ_LABELS:
+                raise DamagedError(f"more than {MOST_READ_LABELS} labels")
             label = known.get(part)
             if label is None:
                 label = known[part] = _label(part)
             labels.append(label)
-    return Series(labels, samples)
+    return labels, encoded
 
 
 def _label(message: bytes) -> tuple[str, str]:
@@ -121,11 +137,14 @@ def _fields(message: bytes, types: Mapping[int, int]) -> Iterator[tuple[int, byt
         types: Wire type by number of the known fields.
 
     Raises:
-        DamagedError: Another type, or no protobuf at all.
+        DamagedError: Another type, too many, or no protobuf at all.
         IndexError: The message ends within a field.
     """
-    at, end = 0, len(message)
+    at, end, room = 0, len(message), MOST_FIELDS
     while at < end:
+        if not room:
+            raise DamagedError(f"more than {MOST_FIELDS} fields in one message")
+        room -= 1
         key, at = _varint(message, at)
         wire = key & 7
         if types.get(key >> 3, wire) != wire or key < 8:

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from monitor.errors import BadRequest, PayloadTooLarge, TooManyRequests
-from monitor.prometheus.protobuf import Series, series_of
+from monitor.prometheus.protobuf import series_of
 from monitor.tsdb import influx
 from monitor.tsdb.influx import Lines
 
@@ -25,7 +25,7 @@ MOST_LABELS: Final = (
 MOST_TEXT_BYTES: Final = 1024  # of a label value, as UTF-8, as in a push
 MOST_NAME_BYTES: Final = 256  # of a label name; VictoriaMetrics cuts longer ones, and two could become one
 MOST_LINES_CHARACTERS: Final = 32 * 1024 * 1024  # a line repeats all labels: 16 MiB could become 3 GB
-PIECE_CHARACTERS: Final = 128 * 1024  # of the lines that are printed at once, about 5 ms
+PIECE_CHARACTERS: Final = 64 * 1024  # of the lines that are printed at once: a few ms
 VALUE_CHARACTERS: Final = 42  # most that value, time and what is between them take
 
 _METRIC_NAME = re.compile(r"[A-Za-z_:][A-Za-z0-9_:]*")
@@ -86,17 +86,18 @@ def lines_of(message: bytes, terms: Terms) -> Iterator[Lines]:
     for number, series in enumerate(series_of(message)):
         if number == terms.series_limit:
             raise TooManyRequests(f"series_per_push: more series than the {terms.series_limit} allowed")
-        head = printer.head(series.labels, f"timeseries[{number}]")
-        _check_times(series, terms, f"timeseries[{number}].samples")
+        head = printer.head(series.labels, f"{series.path}.labels")
         size = len(head) + VALUE_CHARACTERS
-        room -= size * len(series.samples)
+        room -= size * len(series.encoded)
         if room < 0:
             raise PayloadTooLarge(
                 f"the samples take more than {MOST_LINES_CHARACTERS} characters with their labels"
             )
         step = PIECE_CHARACTERS // size + 1
-        for start in range(0, len(series.samples) or 1, step):
-            yield _lines(head, series.samples[start : start + step])
+        for start in range(0, len(series.encoded) or 1, step):
+            samples = series.samples(start, start + step)
+            _check_times(samples, terms, f"{series.path}.samples")
+            yield _lines(head, samples)
 
 
 class _Printer:
@@ -120,19 +121,19 @@ class _Printer:
         for label in labels:
             tag = self._tags.get(label)
             if tag is None:
-                tag = self._tags[label] = self._tag(*label, f"{path}.labels")
+                tag = self._tags[label] = self._tag(*label, path)
             if label[0] == "__name__":
                 metric = label[1]
             elif tag:
                 tags.append(tag)
         if metric is None:
-            raise _refused(f"{path}.labels", "no __name__")
+            raise _refused(path, "__name__: required")
         if len({name for name, _ in labels}) != len(labels):
-            raise _refused(f"{path}.labels", f"{metric:.80}: a label is there twice: {_repeated(labels):.80}")
+            raise _refused(path, f"{metric:.80}: the label {_repeated(labels):.80} is there twice")
         if len(tags) > self._room:
             count, ours = len(tags) + MOST_LABELS - self._room, MOST_LABELS - self._room
-            why = f"{metric:.80}: {count} labels, {ours} of the service, at most {MOST_LABELS} are allowed"
-            raise _refused(f"{path}.labels", why)
+            why = f"{metric:.80}: {count} labels, {ours} of them ours, at most {MOST_LABELS} are allowed"
+            raise _refused(path, why)
         return f"{self._prefix}{''.join(tags)} {metric}="
 
     def _tag(self, name: str, text: str, path: str) -> str:
@@ -163,12 +164,12 @@ def _lines(head: str, samples: list[tuple[float, int]]) -> Lines:
     return Lines("".join(lines), len(lines))
 
 
-def _check_times(series: Series, terms: Terms, path: str) -> None:
-    for number, (_, ms) in enumerate(series.samples):
+def _check_times(samples: list[tuple[float, int]], terms: Terms, path: str) -> None:
+    for _, ms in samples:
         if ms < terms.oldest_ms:
-            raise _refused(f"{path}[{number}]", f"out of bounds: {ms} is older than the retention")
+            raise _refused(path, f"out of bounds: {ms} is older than the retention")
         if ms > terms.newest_ms:
-            raise _refused(f"{path}[{number}]", f"out of bounds: {ms} is more than 5 minutes in the future")
+            raise _refused(path, f"out of bounds: {ms} is more than 5 minutes in the future")
 
 
 def _unescaped(name: str) -> str:

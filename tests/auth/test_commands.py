@@ -144,7 +144,7 @@ async def test_a_key_revoked_here_is_unauthorized_at_once(monitor, service, org)
     ],
 )
 async def test_bad_input_is_told_on_stderr_with_exit_code_2(monitor, org, words, message):
-    result = await monitor(*(word.format(org=org.id) for word in words), stdin=b"short\n")
+    result = await monitor(*(word.format(org=org.id) for word in words), stdin=b"\n")
 
     assert result.exit_code == 2
     assert message in result.stderr

@@ -1,0 +1,208 @@
+"""A good request to every route, and an organization to send them to.
+
+The table says what is expected of a route's access; it is written by hand and asks
+the code nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import aiohttp
+
+from monitor.auth import provision, tokens
+
+Who = Literal["anyone", "viewer", "member", "admin", "agent", "api_key"]
+
+MARKER = "marker-of-the-first-organization"
+METRIC = "marker_of_the_first_organization"
+PASSWORD = "correct horse battery"
+# One login name is one person: each process of a parallel run has its own.
+EMAIL = f"{MARKER}-{secrets.token_hex(4)}@example.com"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A good request to a route.
+
+    Attributes:
+        who: The least caller; ``api_key`` is a key alone, ``agent`` the path's own agent.
+        status: What the good request is answered with.
+        json: Its body.
+        params: Its query.
+        resource: Whose id stands in the path.
+        shows: The answer to the owner holds the organization's own data.
+        reads_body: A body that is no JSON of the right shape is refused.
+    """
+
+    who: Who = "viewer"
+    status: int = 200
+    json: Any = None
+    params: dict[str, str] = field(default_factory=dict)
+    resource: Literal["agent", "key", "user"] | None = None
+    shows: bool = False
+    reads_body: bool = True
+
+
+SELECTOR = {"metric": METRIC}
+QUERY = {"query": METRIC}
+MATCH = {"match[]": METRIC}
+WINDOW = {"start": "0", "end": "60", "step": "15"}
+
+EXAMPLES: dict[str, Example] = {
+    "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
+    "POST /auth/logout": Example("viewer", 204, reads_body=False),
+    "POST /auth/password": Example("viewer", 400, {"currentPassword": PASSWORD, "newPassword": PASSWORD}),
+    "GET /api/v1/me": Example(shows=True),
+    "GET /api/v1/settings/api-keys": Example("admin", shows=True),
+    "POST /api/v1/settings/api-keys": Example("admin", 201, {"name": "a key"}),
+    "DELETE /api/v1/settings/api-keys/{id}": Example("admin", 204, resource="key", reads_body=False),
+    "GET /api/v1/settings/users": Example("admin", shows=True),
+    "POST /api/v1/settings/users": Example("admin", 409, {"email": EMAIL, "role": "viewer"}),
+    "PUT /api/v1/settings/users/{id}": Example("admin", 200, {"role": "viewer"}, resource="user"),
+    "DELETE /api/v1/settings/users/{id}": Example("admin", 204, resource="user", reads_body=False),
+    "GET /api/v1/settings/limits": Example(),
+    "PUT /api/v1/settings/limits": Example("admin", 200, {"metricsRetention": "3d"}),
+    "GET /api/v1/settings/deletions": Example(shows=True),
+    "POST /api/v1/agents/register": Example(
+        "api_key", 200, {"name": "host", "type": "docker", "version": "1.0"}
+    ),
+    "GET /api/v1/agents": Example(shows=True),
+    "POST /api/v1/agents/{agentId}/push": Example("agent", 200, {"version": "1.0"}, resource="agent"),
+    "DELETE /api/v1/agents/{agentId}": Example("member", 204, resource="agent", reads_body=False),
+    "GET /api/v1/containers": Example(shows=True),
+    "GET /api/v1/pods": Example(shows=True),
+    "GET /api/v1/nodes": Example(shows=True),
+    "GET /api/v1/cluster/summary": Example(),
+    "GET /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
+    "POST /api/v1/metrics/instant": Example(params=SELECTOR, shows=True),
+    "GET /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
+    "POST /api/v1/metrics/range": Example(params=SELECTOR, shows=True),
+    "GET /prometheus/api/v1/query": Example(params=QUERY, shows=True),
+    "POST /prometheus/api/v1/query": Example(params=QUERY, shows=True),
+    "GET /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
+    "POST /prometheus/api/v1/query_range": Example(params=QUERY | WINDOW),
+    "GET /prometheus/api/v1/series": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/series": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/labels": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
+    "POST /prometheus/api/v1/label/{name}/values": Example(params=MATCH, shows=True),
+    "GET /prometheus/api/v1/metadata": Example(),
+    "POST /prometheus/api/v1/metadata": Example(),
+    "GET /prometheus/api/v1/status/buildinfo": Example(),
+    "POST /prometheus/api/v1/status/buildinfo": Example(reads_body=False),
+    "GET /prometheus/api/v1/rules": Example(),
+    "POST /prometheus/api/v1/rules": Example(reads_body=False),
+    "GET /prometheus/api/v1/alerts": Example(),
+    "POST /prometheus/api/v1/alerts": Example(reads_body=False),
+    "GET /prometheus/api/v1/query_exemplars": Example(),
+    "POST /prometheus/api/v1/query_exemplars": Example(reads_body=False),
+    "GET /healthz": Example("anyone"),
+    "GET /-/healthy": Example("anyone"),
+    "GET /readyz": Example("anyone"),
+    "GET /-/ready": Example("anyone"),
+    "GET /openapi.json": Example("anyone"),
+}
+
+
+@dataclass
+class World:
+    """An organization with one of everything; its names, ids and values hold MARKER."""
+
+    session: aiohttp.ClientSession
+    pool: Any
+    org_id: str
+    callers: dict[str, dict[str, str]]
+    ids: dict[str, str]
+
+    async def call(
+        self, route: str, headers: dict[str, str], ids: dict[str, str] | None = None, **options: Any
+    ) -> tuple[int, Any]:
+        """Send the good request to *route*, or what *options* replace of it; return status and JSON."""
+        example = EXAMPLES[route]
+        method, path = route.split(" ", 1)
+        where = self.ids if ids is None else ids
+        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case")
+        if example.resource:
+            path = path.replace("{id}", where[example.resource])
+        options = {"params": example.params} | options
+        if "data" not in options and example.json is not None:
+            options.setdefault("json", example.json)
+        async with self.session.request(method, path, headers=headers, **options) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if text else None
+
+    async def new_key(self) -> tuple[str, str]:
+        async with self.pool.acquire() as conn:
+            return await provision.create_api_key(conn, self.org_id, MARKER)
+
+    async def new_resource(self, kind: str | None) -> dict[str, str]:
+        """Make a resource of its own for a request that changes it; return the ids to use."""
+        if kind == "key":
+            return {**self.ids, "key": (await self.new_key())[0]}
+        if kind == "user":
+            user_id = await new_user(self.pool, self.org_id, "viewer")
+            return {**self.ids, "user": user_id}
+        if kind == "agent":
+            agent_id, token = await new_agent(self.session, self.callers["api_key"])
+            return {**self.ids, "agent": agent_id, "token": token}
+        return self.ids
+
+    def best(self, route: str, ids: dict[str, str] | None = None) -> dict[str, str]:
+        """Return the headers of a caller who may."""
+        who = EXAMPLES[route].who
+        if who == "agent":
+            return bearer((ids or self.ids)["token"])
+        return self.callers["api_key" if who == "api_key" else "admin"]
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def new_user(pool: Any, org_id: str, role: str, email: str | None = None) -> str:
+    email = email or f"{tokens.new_id('x')}@example.com".lower()
+    async with pool.acquire() as conn:
+        user_id, _ = await provision.create_user(conn, org_id, email, role, PASSWORD)
+    return user_id
+
+
+async def new_agent(session: aiohttp.ClientSession, headers: dict[str, str]) -> tuple[str, str]:
+    body = {"name": MARKER, "type": "docker", "version": "1.0"}
+    async with session.post("/api/v1/agents/register", json=body, headers=headers) as response:
+        assert response.status == 200, await response.text()
+        registered = await response.json()
+    return registered["agentId"], registered["token"]
+
+
+async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> World:
+    async with pool.acquire() as conn:
+        org_id = await provision.create_org(conn, MARKER, "pro")
+        key_id, key = await provision.create_api_key(conn, org_id, MARKER)
+    callers = {"api_key": {"X-API-Key": key}, "anyone": {}}
+    for role in ("viewer", "member", "admin"):
+        address = f"{role}-{email}"
+        await new_user(pool, org_id, role, address)
+        login = {"email": address, "password": PASSWORD}
+        async with session.post("/auth/login", json=login) as response:
+            callers[role] = bearer((await response.json())["token"])
+    user_id = await new_user(pool, org_id, "viewer", email)
+    agent_id, token = await new_agent(session, callers["api_key"])
+    gone_id, _ = await new_agent(session, callers["api_key"])
+    async with session.delete(f"/api/v1/agents/{gone_id}", headers=callers["api_key"]) as response:
+        assert response.status == 204
+    ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id}
+    push = {
+        "containers": [{"id": MARKER, "name": MARKER}],
+        "pods": [{"name": MARKER, "namespace": MARKER}],
+        "nodes": [{"name": MARKER}],
+        "samples": [{"metric": METRIC, "labels": {"case": MARKER}, "value": 1}],
+    }
+    path = f"/api/v1/agents/{agent_id}/push"
+    async with session.post(path, json=push, headers=bearer(token)) as response:
+        assert response.status == 200, await response.text()
+    return World(session, pool, org_id, callers, ids)
