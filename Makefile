@@ -37,13 +37,14 @@ types: $(ENVIRONMENT) ## Check the types
 bench: setup ## Run every benchmark
 	@set -e; for file in benchmarks/*.py; do \
 		name=$$(basename $$file .py); \
-		if [ $$name != chaos ] && grep -q __main__ $$file; then \
+		if [ $$name != chaos ] && [ $$name != deletion ] && grep -q __main__ $$file; then \
 			echo "== $$name"; $(BIN)/python -m benchmarks.$$name; \
 		fi; \
 	done
 
 chaos: setup ## Kill and cut off servers under load, and look for what was lost
 	$(BIN)/python -m benchmarks.chaos
+	$(BIN)/python -m benchmarks.deletion
 
 fuzz: setup ## Feed the selector parser with made-up input (FUZZ_SECONDS=60)
 	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet atheris

@@ -20,6 +20,7 @@ import monitor.inventory.routes
 import monitor.lifecycle.routes
 import monitor.metrics.routes
 import monitor.prometheus.routes
+import monitor.prometheus.write
 import monitor.settings.routes
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
@@ -84,6 +85,7 @@ def add_routes(app: web.Application) -> None:
         monitor.inventory.routes,
         monitor.metrics.routes,
         monitor.prometheus.routes,
+        monitor.prometheus.write,
     ):
         app.add_routes(feature.routes)
     for path, handler in (

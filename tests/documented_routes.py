@@ -3,13 +3,21 @@
 ``source`` is where it is promised: ``api.md``, a section of the contract, or
 ``docs/api.md`` for what the service adds of its own.  ``area`` says to which part of
 the service it belongs; the parts in ``PENDING`` are not there yet.
+
+The dashboard's pages, ``/docs`` among them, are not in it: they are there where the
+dashboard was built.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-PENDING = frozenset(("alerts", "scaling", "commands", "logs", "channels", "docs"))
+from aiohttp import web
+
+from monitor.app import add_routes
+
+PENDING = frozenset(("alerts", "scaling", "commands", "logs", "channels"))
+PAGES = "monitor.web.static"
 
 
 class Route(NamedTuple):
@@ -51,7 +59,6 @@ DOCUMENTED = [
         GET  /openapi.json
         """,
     ),
-    *_rows("docs", "contract 2", "GET /docs"),
     *_rows(
         "health",
         "docs/api.md",
@@ -113,6 +120,7 @@ DOCUMENTED = [
         GET|POST  /prometheus/api/v1/query_exemplars
         """,
     ),
+    *_rows("prometheus", "docs/api.md", "POST /prometheus/api/v1/write"),
     *_rows(
         "alerts",
         "api.md",
@@ -185,3 +193,14 @@ DOCUMENTED = [
         """,
     ),
 ]
+
+
+def registered() -> list[Any]:
+    """Return every registered route of the API but the HEAD that comes with each GET."""
+    app = web.Application()
+    add_routes(app)
+    return [
+        route
+        for route in app.router.routes()
+        if route.method != "HEAD" and route.handler.__module__ != PAGES and route.resource is not None
+    ]

@@ -15,7 +15,7 @@ import aiohttp
 
 from monitor.auth import provision, tokens
 
-Who = Literal["anyone", "viewer", "member", "admin", "agent", "api_key"]
+Who = Literal["anyone", "viewer", "member", "admin", "agent", "api_key", "sender"]
 
 MARKER = "marker-of-the-first-organization"
 METRIC = "marker_of_the_first_organization"
@@ -29,9 +29,12 @@ class Example:
     """A good request to a route.
 
     Attributes:
-        who: The least caller; ``api_key`` is a key alone, ``agent`` the path's own agent.
+        who: The least caller; ``api_key`` is a key alone, ``agent`` the path's own agent,
+            ``sender`` a key or any agent.
         status: What the good request is answered with.
         json: Its body.
+        data: Its body where that is no JSON.
+        headers: What it needs besides a credential.
         params: Its query.
         resource: Whose id stands in the path.
         shows: The answer to the owner holds the organization's own data.
@@ -41,6 +44,8 @@ class Example:
     who: Who = "viewer"
     status: int = 200
     json: Any = None
+    data: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
     resource: Literal["agent", "key", "user"] | None = None
     shows: bool = False
@@ -101,6 +106,12 @@ EXAMPLES: dict[str, Example] = {
     "POST /prometheus/api/v1/alerts": Example(reads_body=False),
     "GET /prometheus/api/v1/query_exemplars": Example(),
     "POST /prometheus/api/v1/query_exemplars": Example(reads_body=False),
+    "POST /prometheus/api/v1/write": Example(
+        "sender",
+        204,
+        data=b"\0",  # snappy's form of a request without any series
+        headers={"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"},
+    ),
     "GET /healthz": Example("anyone"),
     "GET /-/healthy": Example("anyone"),
     "GET /readyz": Example("anyone"),
@@ -130,8 +141,9 @@ class World:
         if example.resource:
             path = path.replace("{id}", where[example.resource])
         options = {"params": example.params} | options
-        if "data" not in options and example.json is not None:
-            options.setdefault("json", example.json)
+        if "data" not in options:
+            options |= {"json": example.json, "data": example.data}
+        headers = {**example.headers, **headers}
         async with self.session.request(method, path, headers=headers, **options) as response:
             text = await response.text()
             return response.status, json.loads(text) if text else None
@@ -157,7 +169,7 @@ class World:
         who = EXAMPLES[route].who
         if who == "agent":
             return bearer((ids or self.ids)["token"])
-        return self.callers["api_key" if who == "api_key" else "admin"]
+        return self.callers["api_key" if who in ("api_key", "sender") else "admin"]
 
 
 def bearer(token: str) -> dict[str, str]:

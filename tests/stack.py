@@ -60,7 +60,7 @@ class Stack:
         async with aiohttp.ClientSession() as session:
             await (await session.get(f"{self.victoriametrics.url}/internal/force_flush")).read()
             url = f"{self.victoriametrics.url}/api/v1/export"
-            async with session.get(url, params={"match[]": match, "reduce_mem_usage": "1"}) as response:
+            async with session.get(url, params={"match[]": match}) as response:
                 assert response.status == 200, await response.text()
                 rows = [json.loads(line) for line in (await response.text()).splitlines()]
         return [

@@ -14,10 +14,9 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 
-from monitor.app import add_routes
 from monitor.auth import provision, tokens
+from tests.documented_routes import registered
 from tests.example_requests import (
     EMAIL,
     EXAMPLES,
@@ -38,15 +37,7 @@ FORBIDDEN = {"error": "forbidden"}
 NOT_FOUND = {"error": "not_found"}
 
 
-def registered() -> list[str]:
-    """Return ``METHOD /path`` of every route but the HEAD that comes with each GET."""
-    app = web.Application()
-    add_routes(app)
-    routes = {(route.resource.canonical, route.method) for route in app.router.routes() if route.resource}
-    return [f"{method} {path}" for path, method in sorted(routes) if method != "HEAD"]
-
-
-ROUTES = registered()
+ROUTES = sorted(f"{route.method} {route.resource.canonical}" for route in registered())
 
 
 def example_of(route: str) -> Example:
@@ -131,13 +122,13 @@ async def test_without_a_credential_a_route_is_unauthorized(world: World, route:
         {"Cookie": "auth_token=a.b.c"},
         {"Authorization": "Basic eDp5"},
     ],
-    ids=lambda headers: " ".join(headers),
+    ids=" ".join,
 )
 async def test_a_credential_of_nobody_is_unauthorized(world: World, route: str, headers: dict[str, str]):
     assert await world.call(route, headers) == (401, UNAUTHORIZED)
 
 
-@pytest.mark.parametrize("route", routes_for("viewer", "member", "api_key"))
+@pytest.mark.parametrize("route", routes_for("viewer", "member", "api_key", "sender"))
 async def test_a_revoked_key_is_unauthorized_with_its_next_request(world: World, route: str):
     example = example_of(route)
     key_id, key = await world.new_key()
@@ -198,6 +189,17 @@ async def test_an_agents_token_opens_nothing_of_a_tenant(world: World, route: st
     token = world.ids["token"]
     for headers in (bearer(token), {"X-API-Key": token}, {"Cookie": f"auth_token={token}"}):
         assert await world.call(route, headers) == (401, UNAUTHORIZED)
+
+
+@pytest.mark.parametrize("route", routes_for("sender"))
+async def test_a_senders_route_opens_to_keys_and_agents_and_to_no_session(world: World, route: str):
+    expected = example_of(route).status
+    _, token = await new_agent(world.session, world.callers["api_key"])
+
+    for headers in (bearer(token), world.callers["api_key"]):
+        assert (await world.call(route, headers))[0] == expected
+    for role in ("viewer", "member", "admin"):
+        assert await world.call(route, world.callers[role]) == (401, UNAUTHORIZED)
 
 
 @pytest.mark.parametrize("route", routes_for("agent"))
@@ -285,7 +287,7 @@ async def test_a_body_of_garbage_is_refused_with_a_reason(
 @pytest.mark.parametrize("caller", ["anyone", "viewer", "admin", "api_key"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH"])
 async def test_an_unknown_path_is_404_whoever_asks(world: World, caller: str, method: str):
-    for path in ("/", "/api/v1/missing", "/api/v2/containers", "/api/v1/containers/", "/auth/"):
+    for path in ("/api/v1/missing", "/api/v2/containers", "/api/v1/containers/", "/auth/"):
         async with world.session.request(method, path, headers=world.callers[caller]) as response:
             assert response.status == 404, path
             assert response.content_type == "application/json"

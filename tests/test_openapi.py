@@ -7,21 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
 from openapi_spec_validator import validate
 
-from monitor.app import add_routes
 from monitor.web.openapi import operation_of
-from tests.documented_routes import DOCUMENTED, PENDING, Route
+from tests.documented_routes import DOCUMENTED, PENDING, Route, registered
 
 ADDITIONS = Path(__file__).parents[1] / "docs" / "api.md"
-
-
-def registered() -> list[Any]:
-    """Return every registered route but the HEAD that comes with each GET."""
-    app = web.Application()
-    add_routes(app)
-    return [route for route in app.router.routes() if route.method != "HEAD"]
 
 
 def keys(routes: list[Any]) -> set[tuple[str, str]]:

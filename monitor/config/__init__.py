@@ -15,6 +15,7 @@ from monitor.config.models import (
     Limits,
     Log,
     Metrics,
+    Notifications,
     OrgLimits,
     OrgLimitsOverride,
     Postgres,
@@ -22,6 +23,7 @@ from monitor.config.models import (
     RetentionDefault,
     RetentionOverride,
     Server,
+    Smtp,
     VictoriaMetrics,
 )
 from monitor.config.values import split_listen
@@ -38,6 +40,7 @@ __all__ = [
     "Limits",
     "Log",
     "Metrics",
+    "Notifications",
     "OrgLimits",
     "OrgLimitsOverride",
     "Postgres",
@@ -46,6 +49,7 @@ __all__ = [
     "RetentionDefault",
     "RetentionOverride",
     "Server",
+    "Smtp",
     "VictoriaMetrics",
     "changed_keys",
     "load",

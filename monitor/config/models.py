@@ -14,12 +14,17 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import asdict, fields
 
 from monitor.config.values import (
+    AnySecret,
+    AnyText,
     Ceiling,
     Dsn,
+    Flag,
+    Host,
     HttpUrl,
     JwtSecret,
     LabelKey,
     Listen,
+    MailAddress,
     Network,
     OrgId,
     PlanName,
@@ -212,6 +217,42 @@ class Journal(Section, frozen=True):
     max_backlog_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 1024
 
 
+class Smtp(Section, frozen=True):
+    """The mail server that takes notifications by e-mail; without ``host`` there are none.
+
+    With ``starttls`` nothing is said to a server that cannot encrypt.  ``allow_private``
+    lets the server be at an address that is no public one.
+    """
+
+    host: Host | None = None
+    port: Annotated[int, Meta(ge=1, le=65_535)] = 587
+    username: AnyText | None = None
+    password: AnySecret | None = None
+    sender: MailAddress | None = field(default=None, name="from")
+    starttls: Flag = True
+    allow_private: Flag = False
+
+    def __post_init__(self) -> None:
+        if self.host and not self.sender:
+            raise ValueError("host needs from")
+        if bool(self.username) != bool(self.password):
+            raise ValueError("username and password need each other")
+        if self.password and not self.starttls:
+            raise ValueError("a password is sent with starttls only")
+
+
+class Notifications(Section, frozen=True):
+    """Where notifications may go.
+
+    ``allow_private_targets`` lets organizations' channels reach addresses that are not
+    public; ``apprise`` allows channels of that type, which nothing guards.
+    """
+
+    allow_private_targets: Flag = False
+    apprise: Flag = False
+    smtp: Smtp = Smtp()
+
+
 class Log(Section, frozen=True):
     """What the service writes to stderr."""
 
@@ -230,4 +271,5 @@ class Config(Section, frozen=True, kw_only=True):
     limits: Limits = Limits()
     metrics: Metrics = Metrics()
     journal: Journal = Journal()
+    notifications: Notifications = Notifications()
     log: Log = Log()

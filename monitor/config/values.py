@@ -23,6 +23,9 @@ MAX_QUERY_TIMEOUT_SECONDS = 3600.0  # no proxy or browser waits longer
 PLANS = ("free", "pro", "enterprise")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./-]{0,316}[A-Za-z0-9_])?")  # Kubernetes: 253 + / + 63
 _ORG_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_MAIL_ADDRESS = re.compile(r"[^@\s<>,;:\"\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}")
+_FLAGS = {"true": True, "false": False}
 
 
 class Parsed(Struct, frozen=True):
@@ -100,6 +103,28 @@ def _dsn(text: str) -> str:
     return text
 
 
+def _flag(text: str) -> bool:
+    if text not in _FLAGS:
+        raise ValueError(f'expected true or false, found "{text[:64]}"')
+    return _FLAGS[text]
+
+
+def _host(text: str) -> str:
+    if not _HOST.fullmatch(text):
+        raise ValueError("expected a host name or address, without port")
+    return text
+
+
+def _mail_address(text: str) -> str:
+    if not _MAIL_ADDRESS.fullmatch(text):
+        raise ValueError(f'expected an e-mail address such as monitor@example.com, found "{text[:64]}"')
+    return text
+
+
+def _any_text(text: str) -> str:
+    return text
+
+
 def _jwt_secret(text: str) -> str:
     if (size := len(text.encode())) < MIN_JWT_SECRET_BYTES:
         raise ValueError(f"must be at least {MIN_JWT_SECRET_BYTES} bytes, has {size}")
@@ -142,6 +167,11 @@ Listen = Annotated[str, Parsed(_listen)]
 HttpUrl = Annotated[str, Parsed(_http_url)]
 Network = Annotated[IPv4Network | IPv6Network, Parsed(_network)]
 Dsn = Annotated[str, Secret, Parsed(_dsn)]
+Flag = Annotated[bool, Parsed(_flag)]
+Host = Annotated[str, Parsed(_host)]
+MailAddress = Annotated[str, Parsed(_mail_address)]
+AnyText = Annotated[str, Parsed(_any_text)]
+AnySecret = Annotated[str, Secret, Parsed(_any_text)]
 JwtSecret = Annotated[str, Secret, Parsed(_jwt_secret)]
 RetentionSeconds = Annotated[int, Parsed(_retention_seconds)]
 TimeoutSeconds = Annotated[float, Parsed(_timeout_seconds)]

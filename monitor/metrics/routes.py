@@ -49,7 +49,7 @@ async def range_(request: web.Request) -> web.StreamResponse:
         return await send(request, iter((EMPTY,)))
     window.check_points(grid)
     answer = await request.app[TSDB].query_range(selector, window.ahead(grid, now), gone(request))
-    return await send(request, render.range_numbers(answer, grid.end_ms))
+    return await send(request, render.range_numbers(answer, grid))
 
 
 def asked_grid(parameters: Parameters, now: int) -> window.Grid:

@@ -85,7 +85,7 @@ async def query_range(request: web.Request) -> web.StreamResponse:
     if kept is None:
         return await send(request, forms.matrix(iter((b"[]",))))
     answer = await request.app[TSDB].query_range(selector, window.ahead(kept, now), gone(request))
-    return await send(request, forms.matrix(render.range_texts(answer, kept.end_ms)))
+    return await send(request, forms.matrix(render.range_texts(answer, kept)))
 
 
 @endpoint("/series")

@@ -29,6 +29,7 @@ from monitor.errors import (
     UnsupportedMediaType,
 )
 from monitor.metrics.scope import now_ms
+from monitor.prometheus.errors import prometheus_errors
 from monitor.prometheus.remote import Terms, lines_of, terms_of
 from monitor.tsdb.client import TSDB, Refused
 from monitor.web.codec import BODY_BYTES, BODY_SECONDS, no_content, read_bytes
@@ -67,6 +68,7 @@ class Sender(Struct, frozen=True):
 @routes.post("/prometheus/api/v1/write")
 @public  # an API key or an agent's token: sender_of() finds out
 @describes(status=204)
+@prometheus_errors
 async def remote_write(request: web.Request) -> web.Response:
     """Store the samples of a snappy-compressed ``prometheus.WriteRequest``, all or none."""
     terms = _terms(request, await sender_of(request))

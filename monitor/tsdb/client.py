@@ -9,9 +9,8 @@ What VictoriaMetrics says about an error stays in the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
@@ -21,7 +20,7 @@ from monitor.tsdb import instance
 from monitor.tsdb.exchange import LINES_REFUSED, Refused, ask, failure, refused
 from monitor.tsdb.keepalive import Origin
 from monitor.tsdb.places import Places
-from monitor.tsdb.request import below, between, seconds, target
+from monitor.tsdb.request import below, form, seconds, target
 from monitor.tsdb.selector import NAME, BoundSelector, Matcher, Selector
 
 if TYPE_CHECKING:
@@ -64,6 +63,7 @@ class Tsdb:
         self._deletes = Origin(below(read_base, "/select/", "prometheus").replace("/select/", "/delete/"))
         self._watched = tuple(Origin(base) for base in watch_bases)
         self._query_seconds = query_seconds
+        self._timeout = f"{query_seconds:g}s"
         self._places = Places(concurrent_queries)
 
     async def close(self) -> None:
@@ -88,20 +88,16 @@ class Tsdb:
             ConnectionResetError: *left* said so.
         """
         # max_lookback: without it a series of one sample in ten minutes is shown for ten.
-        numbers = {"query": selector.text, "time": seconds(at_ms), "max_lookback": "5m"}
-        return await self._read("/api/v1/query", (selector,), numbers, left)
+        body = form("query", (selector,), time=seconds(at_ms), max_lookback="5m", timeout=self._timeout)
+        return await self._read("/api/v1/query", selector.org_id, body, left)
 
     async def query_range(
         self, selector: BoundSelector, grid: Grid, left: Callable[[], bool] | None = None
     ) -> bytes:
         """Return the values on *grid*: an answer of ``/api/v1/query_range``.  Errors as of ``query``."""
-        numbers = {
-            "query": selector.text,
-            "start": seconds(grid.start_ms),
-            "end": seconds(grid.end_ms),
-            "step": seconds(grid.step_ms),
-        }
-        return await self._read("/api/v1/query_range", (selector,), numbers, left)
+        start, end, step = (seconds(ms) for ms in (grid.start_ms, grid.end_ms, grid.step_ms))
+        body = form("query", (selector,), start=start, end=end, step=step, timeout=self._timeout)
+        return await self._read("/api/v1/query_range", selector.org_id, body, left)
 
     async def series(
         self,
@@ -111,7 +107,7 @@ class Tsdb:
         left: Callable[[], bool] | None = None,
     ) -> bytes:
         """Return the label sets: an answer of ``/api/v1/series``.  Errors as of ``query``."""
-        return await self._read("/api/v1/series", selectors, between(selectors, start_ms, end_ms), left)
+        return await self._index("/api/v1/series", selectors, start_ms, end_ms, left)
 
     async def labels(
         self,
@@ -121,7 +117,7 @@ class Tsdb:
         left: Callable[[], bool] | None = None,
     ) -> bytes:
         """Return the label names: an answer of ``/api/v1/labels``.  Errors as of ``query``."""
-        return await self._read("/api/v1/labels", selectors, between(selectors, start_ms, end_ms), left)
+        return await self._index("/api/v1/labels", selectors, start_ms, end_ms, left)
 
     async def label_values(
         self,
@@ -141,7 +137,7 @@ class Tsdb:
         if label.startswith("U__"):
             raise ValueError(f"not a label to list: {label}")
         path = f"/api/v1/label/{label}/values"
-        return await self._read(path, selectors, between(selectors, start_ms, end_ms), left)
+        return await self._index(path, selectors, start_ms, end_ms, left)
 
     async def series_count(self, org_id: str, agent_id: str | None = None, *, day: str | None = None) -> int:
         """Return how many series are stored of an organization, or of one agent of it.
@@ -152,10 +148,10 @@ class Tsdb:
             day: Only series with a sample on this day, ``2030-01-31`` in UTC; None: ever.
         """
         selector = _of_agent(org_id, agent_id) if agent_id is not None else EVERYTHING.for_tenant(org_id)
-        numbers = {"match[]": [selector.text], "topN": "1", "date": day or _ALL_DAYS}
-        body = await self._read("/api/v1/status/tsdb", (selector,), numbers, None)
+        body = form("match[]", (selector,), topN="1", date=day or _ALL_DAYS, timeout=self._timeout)
+        answer = await self._read("/api/v1/status/tsdb", org_id, body, None)
         try:
-            return msgspec.json.decode(body, type=_Status).data.total_series
+            return msgspec.json.decode(answer, type=_Status).data.total_series
         except msgspec.DecodeError as error:
             raise StorageUnavailable from error
 
@@ -167,8 +163,7 @@ class Tsdb:
         """
         selector = _of_agent(org_id, agent_id)
         url = target("/api/v1/admin/tsdb/delete_series", org_id)
-        body = urlencode({"match[]": selector.text}).encode()
-        answer = await ask(self._deletes, url, body, seconds=DELETE_SECONDS)
+        answer = await ask(self._deletes, url, form("match[]", (selector,)), seconds=DELETE_SECONDS)
         if answer.status not in (200, 204):
             raise failure(url, answer)
 
@@ -216,19 +211,24 @@ class Tsdb:
                 raise failure("/metrics", answer)
         return [answer.body.decode("utf-8", "replace") for answer in answers]
 
-    async def _read(
+    async def _index(
         self,
         path: str,
         selectors: Sequence[BoundSelector],
-        numbers: Mapping[str, Any],
+        start_ms: int,
+        end_ms: int,
         left: Callable[[], bool] | None,
     ) -> bytes:
-        """Ask one organization's question within its share and its time."""
+        """Ask for names, for series that have samples in a span of time."""
         org_id = selectors[0].org_id
         if any(selector.org_id != org_id for selector in selectors):
             raise ValueError("selectors of several organizations")
-        limit = f"{self._query_seconds:g}s"
-        body = urlencode({**numbers, "timeout": limit}, doseq=True).encode()
+        start, end = seconds(start_ms), seconds(end_ms)
+        body = form("match[]", selectors, start=start, end=end, timeout=self._timeout)
+        return await self._read(path, org_id, body, left)
+
+    async def _read(self, path: str, org_id: str, body: bytes, left: Callable[[], bool] | None) -> bytes:
+        """Ask one organization's question within its share and its time."""
         with self._places.held(org_id):
             answer = await ask(
                 self._reads, target(path, org_id), body, seconds=self._query_seconds, left=left

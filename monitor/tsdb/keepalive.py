@@ -18,7 +18,7 @@ from monitor.tsdb.response import Answer, ExchangeError, Reader, UnreachableErro
 
 CONNECT_SECONDS = 5.0  # a server that needs longer to accept is away
 IDLE_SECONDS = 30.0  # below VictoriaMetrics' own -http.idleConnTimeout of a minute
-WATCH_SECONDS = 0.25  # between two looks whether anyone still waits for the answer
+WATCH_SECONDS = 0.25  # between two looks whether a request's time is over or its client gone
 
 
 class LeftError(ExchangeError):
@@ -36,6 +36,8 @@ class Origin:
         self._port = url.port or (443 if self._ssl else 80)
         self._path = url.path.rstrip("/")
         self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
+        self._look_timer: asyncio.TimerHandle | None = None
         host = f"[{self._host}]" if ":" in self._host else self._host
         headers = f"Host: {host}:{self._port}\r\nAccept-Encoding: identity\r\n"
         if url.username is not None:
@@ -59,7 +61,7 @@ class Origin:
             target: Path and query below the base, percent-encoded.
             body: What is posted; None makes it a GET.
             content_type: Of *body*.
-            seconds: Bound on the whole exchange.
+            seconds: Bound on the whole exchange, kept to a quarter of a second.
             most_bytes: Bound on the answer's body.
             left: Tells whether whoever wanted the answer has gone.
 
@@ -72,7 +74,13 @@ class Origin:
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
             connection, fresh = await self._connection()
-            answer = await connection.exchange(request, deadline, most_bytes, left)
+            self._busy.add(connection)
+            if self._look_timer is None:
+                self._look_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
+            try:
+                answer = await connection.exchange(request, deadline, most_bytes, left)
+            finally:
+                self._busy.discard(connection)
             if answer is not None:
                 if connection.reusable:
                     self._idle.append(connection)
@@ -84,6 +92,16 @@ class Origin:
         """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
+        if self._look_timer is not None:
+            self._look_timer.cancel()
+            self._look_timer = None
+
+    def _look(self) -> None:
+        """End the exchanges that nobody waits for or that take too long: one timer for all of them."""
+        loop = asyncio.get_running_loop()
+        for connection in self._busy:
+            connection.look(loop.time())
+        self._look_timer = loop.call_later(WATCH_SECONDS, self._look) if self._busy else None
 
     def _request(self, target: str, body: bytes | None, content_type: str) -> bytes:
         if body is None:
@@ -125,6 +143,8 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer | None] | None = None
         self._reader = Reader(0)
+        self._deadline = 0.0
+        self._left: Callable[[], bool] | None = None
 
     async def exchange(
         self, request: bytes, deadline: float, most_bytes: int, left: Callable[[], bool] | None
@@ -136,19 +156,24 @@ class _Connection(asyncio.Protocol):
         self._answer = answer
         self._reader = Reader(most_bytes)
         self.reusable = False
-        timeout = self._loop.call_at(deadline, self._fail, "no answer in time")
-        watch = _Watch(self._loop, left, self._leave) if left else None
+        self._deadline, self._left = deadline, left
         try:
             self._transport.write(request)
             return await answer
         finally:
-            timeout.cancel()
-            if watch:
-                watch.stop()
-            self._answer = None
+            self._answer = self._left = None
             self.idle_since = self._loop.time()
             if not self.reusable:
                 self.close()
+
+    def look(self, now: float) -> None:
+        """End the exchange if its time is over or nobody waits for it."""
+        if self._answer is None or self._answer.done():
+            return
+        if self._left is not None and self._left():
+            self._answer.set_exception(LeftError())
+        elif now >= self._deadline:
+            self._answer.set_exception(UnreachableError("no answer in time"))
 
     def close(self) -> None:
         """End the connection at once, whatever is under way on it."""
@@ -188,31 +213,3 @@ class _Connection(asyncio.Protocol):
     def _settle(self) -> None:
         assert self._answer is not None
         self._answer.set_result(self._reader.answer)
-
-    def _fail(self, reason: str) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(UnreachableError(reason))
-
-    def _leave(self) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(LeftError)
-
-
-class _Watch:
-    """Looks from time to time whether anyone still waits; a short request never pays a task."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, left: Callable[[], bool], leave: Callable[[], None]
-    ) -> None:
-        self._loop, self._left, self._leave = loop, left, leave
-        self._timer = loop.call_later(WATCH_SECONDS, self._look)
-
-    def _look(self) -> None:
-        if self._left():
-            self._leave()
-        else:
-            self._timer = self._loop.call_later(WATCH_SECONDS, self._look)
-
-    def stop(self) -> None:
-        """Look no more."""
-        self._timer.cancel()

@@ -7,30 +7,26 @@ the organization in it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, quote_plus
 
 from monitor.tsdb.selector import ORG, BoundSelector
 
-_FIXED = {
-    "nocache": "1",  # with its cache VictoriaMetrics moves start and end to multiples of the step
-    "latency_offset": "1ms",  # else the newest 30 s are hidden; before 1.88 only its own flag helps
-    "deny_partial_response": "1",  # a cluster with a part away says so, it does not answer with the rest
-}
+# nocache: with its cache VictoriaMetrics moves start and end to multiples of the step.
+# latency_offset: else the newest 30 s are hidden; before 1.88 only its own flag helps.
+# deny_partial_response: a cluster with a part away says so, it does not answer with the rest.
+_FIXED = "nocache=1&latency_offset=1ms&deny_partial_response=1"
 
 
 def target(path: str, org_id: str) -> str:
     """Return path and query of a read of *org_id* alone; the rest goes into the body."""
-    return f"{path}?{urlencode({'extra_label': f'{ORG}={org_id}', **_FIXED})}"
+    return f"{path}?extra_label={ORG}%3D{quote(org_id, safe='')}&{_FIXED}"
 
 
-def between(selectors: Sequence[BoundSelector], start_ms: int, end_ms: int) -> dict[str, Any]:
-    """Return the parameters of a look at the index."""
-    return {
-        "match[]": [selector.text for selector in selectors],
-        "start": seconds(start_ms),
-        "end": seconds(end_ms),
-    }
+def form(name: str, selectors: Sequence[BoundSelector], **numbers: str) -> bytes:
+    """Return the body of a read: the selectors under *name*, and numbers of ours, which need no quoting."""
+    pairs = [f"{name}={quote_plus(selector.text)}" for selector in selectors]
+    pairs += [f"{key}={value}" for key, value in numbers.items()]
+    return "&".join(pairs).encode()
 
 
 def seconds(ms: int) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 import structlog
 from aiohttp import web
 
-from monitor.errors import BadRequest, ServiceError
+from monitor.errors import BadRequest, NotFound, ServiceError
 from monitor.web.codec import encode
 from monitor.web.observe import observe_request
 
@@ -54,6 +54,12 @@ def _from_aiohttp(error: web.HTTPException) -> web.Response:
     )
 
 
+def _refuse_nul(request: web.Request) -> None:
+    """Refuse a path whose parameter holds NUL: it is nobody's id, and no text for Postgres."""
+    if any("\0" in part for part in request.match_info.values()):
+        raise NotFound
+
+
 @web.middleware
 async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every error as documented; give each request its id; log and count it."""
@@ -62,6 +68,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     request_id = given if REQUEST_ID.match(given) else secrets.token_hex(8)
     response: web.StreamResponse
     try:
+        _refuse_nul(request)
         response = await handler(request)
     except ServiceError as error:
         response = error_response(error)
@@ -78,6 +85,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         response = error_response(ServiceError(), request_id)
     if not response.prepared:
         response.headers["X-Request-Id"] = request_id
+        response.headers["Server"] = "monitor"
     seconds = time.monotonic() - started
     observe_request(request, response.status, seconds)
     line = log.info if response.status >= 400 or seconds > SLOW_SECONDS else log.debug

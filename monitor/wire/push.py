@@ -134,9 +134,9 @@ class Sample(Struct, frozen=True, rename="camel"):
     """A sample of anything else; ``timestamp`` in unix seconds or RFC 3339."""
 
     metric: Text
-    value: Number
+    value: Integer | float
     labels: dict[str, str] | None = None
-    timestamp: Number | str | None = None
+    timestamp: Integer | float | str | None = None
 
 
 class Push(Struct, frozen=True, rename="camel"):

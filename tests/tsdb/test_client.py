@@ -95,7 +95,7 @@ async def test_points_stand_at_start_and_whole_steps_to_the_millisecond(tsdb, or
     await stored(tsdb, [f"grid,org_id={org} v={k} {at_ms}" for k, at_ms in enumerate(times)])
 
     read = await tsdb.query_range(selector("grid_v", org), grid)
-    answer = json.loads(b"".join(render.range_numbers(read, grid.end_ms)))
+    answer = json.loads(b"".join(render.range_numbers(read, grid)))
 
     (series,) = answer["series"]
     assert [round(at * 1000) for at, _ in series["values"]] == list(times)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from monitor.errors import StorageUnavailable
 from monitor.tsdb import render
+from monitor.tsdb.window import Grid
 
 
 def answer(kind, *series):
@@ -24,15 +25,15 @@ def vector(*series):
 
 
 def numbers(body):
-    return json.loads(b"".join(render.range_numbers(body, END_MS)))
+    return json.loads(b"".join(render.range_numbers(body, GRID)))
 
 
 def texts(body):
-    return json.loads(b"".join(render.range_texts(body, END_MS)))
+    return json.loads(b"".join(render.range_texts(body, GRID)))
 
 
 UP = {"__name__": "up", "org_id": "org_a"}
-END_MS = 2_000_000_000_000  # after every time here but those of the test about it
+GRID = Grid(1, 2_000_000_000_000, 1)  # its end is after every time here but those of the test about it
 LAST = "\U0010ffff"  # sorts behind every other label
 
 
@@ -76,7 +77,7 @@ def test_points_after_the_end_are_cut_off(end_ms, kept):
     body = matrix((UP, [[1, "1"], [1.5, "2"], [3, "3"]]), ({**UP, "late": "yes"}, [[9, "1"]]))
 
     for reencoded in (render.range_numbers, render.range_texts):
-        series = json.loads(b"".join(reencoded(body, end_ms)))
+        series = json.loads(b"".join(reencoded(body, Grid(1, end_ms, 1))))
         series = series["series"] if isinstance(series, dict) else series
         assert [[at for at, _ in one["values"]] for one in series] == ([kept] if kept else [])
 
@@ -115,7 +116,7 @@ def test_prometheus_times_have_three_digits_after_the_point():
         (UP, [[1893456000, "1.5"], [1893456000.5, "1.5"], [1893456000.25, "1"], [1893456000.125, "1"]])
     )
 
-    printed = b"".join(render.range_texts(body, END_MS))
+    printed = b"".join(render.range_texts(body, GRID))
 
     assert b'[[1893456000,"1.5"],[1893456000.500,"1.5"],[1893456000.250,"1"],[1893456000.125,"1"]]' in printed
     assert b'"value":[1893456000.500,"2"]' in render.instant_texts(vector((UP, [1893456000.5, "2"])))
@@ -244,7 +245,7 @@ def test_lists_are_in_order_and_without_the_organization():
 )
 def test_an_answer_of_another_form_is_a_failure_of_the_storage(body):
     with pytest.raises(StorageUnavailable):
-        list(render.range_numbers(body, END_MS))
+        list(render.range_numbers(body, GRID))
 
 
 @pytest.mark.parametrize(

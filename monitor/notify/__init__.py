@@ -1,0 +1,1 @@
+"""Tell people and programs of alerts: channels, the outbox, its delivery."""
