@@ -180,7 +180,7 @@ class Flood:
     def close(self) -> None:
         """Close the connections."""
         for connection in self._connections:
-            connection.socket.close()
+            connection.close()
 
     def once(self, snapshots: Snapshots, clock: Clock) -> Flooded:
         """Push once from every agent; return when all are answered."""
@@ -197,7 +197,7 @@ class Flood:
         waiting: dict[int, _Connection] = {}
         with select.epoll() as poll:
             for connection in self._connections:
-                connection.sent = 0
+                connection.open()
                 waiting[connection.socket.fileno()] = connection
                 poll.register(connection.socket, connection.send(make, clock))
             while waiting:
@@ -223,14 +223,27 @@ class _Connection:
     """One connection: one request at a time, its agents in turn."""
 
     def __init__(self, port: int, agents: deque[Agent]) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket.setblocking(False)
-        self.began = 0.0
+        self.socket = socket.socket()
         self.agents = agents
         self.sent = 0
+        self.began = 0.0
+        self._port = port
+        self._is_open = False
         self._rest = memoryview(b"")
         self._answer = b""
+
+    def open(self) -> None:
+        """Connect before the first flood: a connection that asks nothing is soon closed."""
+        self.sent = 0
+        if not self._is_open:
+            self.socket.connect(("127.0.0.1", self._port))
+            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.socket.setblocking(False)
+            self._is_open = True
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.socket.close()
 
     def send(self, make: _Maker, clock: Clock) -> int:
         """Send the next agent's push; return the events to wait for."""

@@ -17,17 +17,20 @@ from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.request import urlopen
 
+import asyncpg
 import msgspec
 
-from benchmarks.flood import Clock, Flood, Flooded, Snapshots
+from benchmarks.flood import Clock, Flood, Snapshots
 from benchmarks.range import VmauthServer
 from benchmarks.stack import Agent, Stack, pids, print_figures, print_table, process_seconds, started_stack
+from monitor.journal import store
 
 CONNECTIONS = 32
 DAY_MS = 86_400_000
 PAST_DAYS = 25  # agents' clocks start here and run fast; the default retention is 30 days
 HOLD_SECONDS = 60.0  # for VictoriaMetrics to take what was acknowledged
 POLL_SECONDS = 0.01
+LAG_SECONDS = 1.5  # VictoriaMetrics' /metrics page is as old as a second
 WAYS = ("service", "vmauth", "direct")
 
 Way = Literal["service", "vmauth", "direct"]
@@ -99,34 +102,28 @@ class Bench:
         """Push once from every agent: VictoriaMetrics knows its series, the service its snapshot."""
         for way in (floods["direct"], floods["service"]):
             await asyncio.to_thread(way.once, self._snapshots, self._clock)
-        # The first push of an agent makes no rates, so the samples are not those of a round.
         async with self.stack.connection() as conn:
-            while await conn.fetchval(_UNWRITTEN):
-                await asyncio.sleep(POLL_SECONDS)
+            await _drained(conn)
+        await asyncio.sleep(LAG_SECONDS)  # the first push of an agent makes no rates: it is not counted
 
     async def round(self, flood: Flood, seconds: float) -> Round:
         """Push for *seconds* and wait until VictoriaMetrics holds every sample.
 
         Raises:
-            SystemExit: It does not, or it holds more.
+            SystemExit: It holds fewer, or more.
         """
-        await self._keep_online()
-        inserted, wal, cpu = self._inserted(), await self._wal(), self._cpu()
-        began = time.perf_counter()
-        flooded = await asyncio.to_thread(flood.run, self._snapshots, self._clock, seconds)
-        expected = inserted + flooded.pushes * self._snapshots.sample_count
-        while self._inserted() < expected:
-            if time.perf_counter() - began > seconds + HOLD_SECONDS:
-                raise SystemExit(f"VictoriaMetrics lacks {expected - self._inserted()} samples")
-            await asyncio.sleep(POLL_SECONDS)
-        elapsed = time.perf_counter() - began
-        used = {name: after - cpu[name] for name, after in self._cpu().items()}
-        used["client"] = flooded.cpu_seconds
-        wal = await self._wal() - wal
-        if self._inserted() != expected:
-            raise SystemExit(
-                f"VictoriaMetrics got {self._inserted() - expected} samples too many of {flooded.pushes} pushes {flood._as_lines}"
-            )
+        async with self.stack.connection() as conn:
+            # An agent found offline while others are measured makes samples of its own.
+            await conn.execute("UPDATE agent_state SET last_seen = clock_timestamp()")
+            inserted, wal, cpu = self._inserted(), await conn.fetchval(_WAL), self._cpu()
+            began = time.perf_counter()
+            flooded = await asyncio.to_thread(flood.run, self._snapshots, self._clock, seconds)
+            await _drained(conn)
+            elapsed = time.perf_counter() - began
+            used = {name: after - cpu[name] for name, after in self._cpu().items()}
+            used["client"] = flooded.cpu_seconds
+            wal = await conn.fetchval(_WAL) - wal
+        await self._check(inserted + flooded.pushes * self._snapshots.sample_count)
         return Round(
             pushes_per_second=flooded.pushes / elapsed,
             p50_ms=flooded.percentile_ms(50),
@@ -134,6 +131,15 @@ class Bench:
             cpu_us={name: used[name] / flooded.pushes * 1e6 for name in used},
             wal_bytes=wal / flooded.pushes,
         )
+
+    async def _check(self, expected: int) -> None:
+        """Compare what VictoriaMetrics has counted in the end."""
+        deadline = time.perf_counter() + HOLD_SECONDS
+        while self._inserted() < expected and time.perf_counter() < deadline:
+            await asyncio.sleep(POLL_SECONDS)
+        await asyncio.sleep(LAG_SECONDS)
+        if (counted := self._inserted()) != expected:
+            raise SystemExit(f"VictoriaMetrics has {counted - expected:+d} samples")
 
     def _inserted(self) -> int:
         with urlopen(f"{self.stack.victoriametrics.url}/metrics") as page:
@@ -147,22 +153,19 @@ class Bench:
         vmauth = sum(map(process_seconds, pids(self._vmauth)))
         return {**self.stack.cpu_seconds(), "vmauth": vmauth}
 
-    async def _wal(self) -> int:
-        async with self.stack.connection() as conn:
-            written: int = await conn.fetchval("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")
-            return written
 
-    async def _keep_online(self) -> None:
-        """Have no agent found offline while others are measured: that makes samples of its own."""
-        async with self.stack.connection() as conn:
-            await conn.execute("UPDATE agent_state SET last_seen = clock_timestamp()")
+_WAL = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
-_UNWRITTEN = (
-    "SELECT count(*) FROM journal_streams s JOIN ("
-    + " UNION ALL ".join(f"SELECT stream_id, seq FROM journal_{slot}" for slot in range(4))
-    + ") j ON j.stream_id = s.id AND j.seq > s.written_seq"
-)
+async def _drained(conn: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Return when VictoriaMetrics has taken all that is journalled.
+
+    Raises:
+        TimeoutError: It has not within a minute.
+    """
+    async with asyncio.timeout(HOLD_SECONDS):
+        while await store.unwritten(conn):
+            await asyncio.sleep(POLL_SECONDS)
 
 
 def medians(rounds: list[Round]) -> Round:
@@ -214,15 +217,12 @@ async def swept(bench: Bench, sizes: Sizes) -> dict[int, Round]:
         await conn.execute("DELETE FROM agents")
     agents: list[Agent] = []
     for count in sizes.sweep:
-        more = await bench.stack.register(count - len(agents))
-        warming = bench.floods(more)
-        await bench.warm(warming)
-        agents += more
+        agents += await bench.stack.register(count - len(agents))
         floods = bench.floods(agents)
-        results[count] = medians(
-            [await bench.round(floods["service"], sizes.seconds) for _ in range(max(1, sizes.rounds // 2))]
-        )
-        for flood in (*floods.values(), *warming.values()):
+        await bench.warm(floods)
+        rounds = range(max(1, sizes.rounds // 2))
+        results[count] = medians([await bench.round(floods["service"], sizes.seconds) for _ in rounds])
+        for flood in floods.values():
             flood.close()
     return results
 

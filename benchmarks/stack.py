@@ -23,8 +23,8 @@ from monitor.auth import provision, tokens
 from monitor.db.migrate import migrate
 from monitor.dev.files import LOOPBACK, kept_port
 from monitor.dev.postgres import PostgresServer
-from monitor.dev.servers import Server, running
-from monitor.dev.service import Service, write_config
+from monitor.dev.servers import START_SECONDS, Server, running, until
+from monitor.dev.service import WORKERS, Service, write_config
 from monitor.dev.victoriametrics import VictoriaMetricsServer
 
 DURABLE = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "max_wal_size": "8GB"}
@@ -75,6 +75,7 @@ class Stack:
         self._write_config()
         stop.push_async_callback(self.service.stop)
         await self.service.start()
+        await until(lambda: listeners(self.service.port) == WORKERS, START_SECONDS)
 
     def _write_config(self) -> None:
         write_config(self._config_file, LOOPBACK, self.service.port, self.postgres, self.victoriametrics)
@@ -148,6 +149,12 @@ async def started_stack() -> AsyncIterator[Stack]:
 def pids(server: Server) -> list[int]:
     """Return the ids of the living processes of *server*, its children among them."""
     return running(server.program.name, server.work_dir)
+
+
+def listeners(port: int) -> int:
+    """Return how many sockets listen on *port*: each web worker has its own."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()]
+    return sum(row[1].endswith(f":{port:04X}") and row[3] == "0A" for row in rows)  # 0A: listening
 
 
 def process_seconds(pid: int) -> float:

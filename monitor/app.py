@@ -21,6 +21,7 @@ import monitor.lifecycle.routes
 import monitor.metrics.routes
 import monitor.prometheus.routes
 import monitor.prometheus.write
+import monitor.settings.channel_routes
 import monitor.settings.routes
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
@@ -34,6 +35,8 @@ from monitor.inventory.lists import inventory_context
 from monitor.journal.journal import TICK_SECONDS, journal_context
 from monitor.journal.upkeep import LOOK_SECONDS, keep_journal, keep_leases
 from monitor.lifecycle import deletion, offline
+from monitor.notify import deliver
+from monitor.notify.outlet import outlet_context
 from monitor.tsdb.client import TSDB, tsdb_context
 from monitor.web import codec
 from monitor.web.background import background
@@ -59,6 +62,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
     app.cleanup_ctx.append(tsdb_context(config))
     app.cleanup_ctx.append(schema_context)
     app.cleanup_ctx.append(last_used)
+    app.cleanup_ctx.append(outlet_context(config))
     app.cleanup_ctx.append(journal_context)
     app.cleanup_ctx.append(background(TICK_SECONDS, keep_leases))
     if role in ("web", "all"):
@@ -69,6 +73,9 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
         app.cleanup_ctx.append(background(offline.ROUND_SECONDS, offline.mark_offline))
         app.cleanup_ctx.append(background(deletion.ROUND_SECONDS, deletion.delete_due))
+        for _ in range(deliver.WORKERS):
+            app.cleanup_ctx.append(background(deliver.ROUND_SECONDS, deliver.deliver))
+        app.cleanup_ctx.append(background(deliver.SWEEP_SECONDS, deliver.forget_old))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, forget_old_failures))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, check_victoriametrics))
     return app
@@ -79,6 +86,7 @@ def add_routes(app: web.Application) -> None:
     for feature in (
         monitor.auth.routes,
         monitor.settings.routes,
+        monitor.settings.channel_routes,
         monitor.agents.routes,
         monitor.ingest.routes,
         monitor.lifecycle.routes,

@@ -100,7 +100,10 @@ async def run_process(config_file: ConfigFile, role: Role) -> None:
     config = config_file.config
     app = make_app(config_file, role)
     runner = make_runner(app)
-    await runner.setup()
+    try:
+        await runner.setup()
+    except StorageUnavailable as error:
+        raise SystemExit(f"cannot start: a store is away: {error.__cause__!r}") from None
     internal: web.AppRunner | None = None
     watching = asyncio.create_task(config_file.watch(_reloaded), name="config.watch")
     try:

@@ -67,6 +67,8 @@ SPANNING = {
     "monitor/ingest/store.py:note_sign_of_life": "agents of that batch, locked",
     "monitor/ingest/store.py:write_states": "joins id and org_id of each agent of that batch",
     "monitor/journal/store.py:deleted_agents": "tombstones that hold back samples, of all organizations",
+    "monitor/notify/store.py:claim_channel": "takes the next channel with something due, of whichever organization",
+    "monitor/notify/store.py:forget_old": "sweeps what was told or given up, of all organizations",
     "monitor/lifecycle/store.py:claim_due": "the service's own deletion passes, of all organizations",
     "monitor/lifecycle/store.py:stop_hiding": "the service's own deletion passes, of all organizations",
     "monitor/lifecycle/store.py:offline_agents": "agent_up 0 is written for all organizations",

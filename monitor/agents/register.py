@@ -45,6 +45,7 @@ async def register(request: web.Request) -> Registered:
     _check_name("name", new.name)
     if new.pool is not None:
         _check_name("pool", new.pool)
+    _check_text("version", new.version or "")
     return await _store(request.app, tenant, new)
 
 
@@ -64,6 +65,10 @@ async def _caller(request: web.Request) -> tuple[Tenant, bytes]:
 def _check_name(field: str, text: str) -> None:
     if not text.strip():
         raise BadRequest(f"{field}: expected string that is not empty", field=field)
+    _check_text(field, text)
+
+
+def _check_text(field: str, text: str) -> None:
     if "\0" in text:
         raise BadRequest(f"{field}: NUL is not allowed", field=field)
     if len(text.encode()) > NAME_BYTES:

@@ -23,7 +23,7 @@ MAX_QUERY_TIMEOUT_SECONDS = 3600.0  # no proxy or browser waits longer
 PLANS = ("free", "pro", "enterprise")
 _LABEL_KEY = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_./-]{0,316}[A-Za-z0-9_])?")  # Kubernetes: 253 + / + 63
 _ORG_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_HOST = re.compile(r"[A-Za-z0-9._:-]{1,253}")
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.]*")
 _MAIL_ADDRESS = re.compile(r"[^@\s<>,;:\"\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}")
 _FLAGS = {"true": True, "false": False}
 

@@ -117,7 +117,8 @@ def pool_context(config: Config) -> Callable[[web.Application], AsyncIterator[No
     """Return the cleanup context that opens the pool at start and closes it at the end."""
 
     async def context(app: web.Application) -> AsyncIterator[None]:
-        pool = await create_pool(config.postgres.dsn, size=config.postgres.pool_size)
+        with translated():
+            pool = await create_pool(config.postgres.dsn, size=config.postgres.pool_size)
         app[POOL] = pool
         yield
         await pool.close()

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from aiohttp import web
 
-from monitor.errors import StorageUnavailable
+from monitor.errors import BadRequest, StorageUnavailable
 from monitor.tsdb import instance
 from monitor.tsdb.exchange import LINES_REFUSED, Refused, ask, failure, refused
 from monitor.tsdb.keepalive import Origin
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from monitor.config import Config
     from monitor.tsdb.window import Grid
 
+T = TypeVar("T")
+
 WRITE_SECONDS = 30.0  # a write of 1 MiB takes 10 ms; what takes this long is stuck
 WATCH_SECONDS = 5.0  # a page of its own metrics takes a few ms
 DELETE_SECONDS = 60.0  # grows with the number of series
-_ALL_DAYS = "1970-01-01"  # as a date of status/tsdb: the index over all days
+LISTED_SERIES = 30_000  # -search.maxSeries, as it is by default
+_END_OF_TIME = "9000000000"  # the year 2255: what VictoriaMetrics can count to
 
 __all__ = ["EVERYTHING", "TSDB", "Refused", "Tsdb", "tsdb_context"]
 
@@ -145,15 +148,24 @@ class Tsdb:
         Args:
             org_id: The organization.
             agent_id: Only series with this label.
-            day: Only series with a sample on this day, ``2030-01-31`` in UTC; None: ever.
+            day: Only series with a sample on this day, ``2030-01-31`` in UTC.  None: ever;
+                then more than VictoriaMetrics lists at once count as LISTED_SERIES.
         """
         selector = _of_agent(org_id, agent_id) if agent_id is not None else EVERYTHING.for_tenant(org_id)
-        body = form("match[]", (selector,), topN="1", date=day or _ALL_DAYS, timeout=self._timeout)
+        if day is None:
+            return await self._listed(selector)
+        body = form("match[]", (selector,), topN="1", date=day, timeout=self._timeout)
         answer = await self._read("/api/v1/status/tsdb", org_id, body, None)
+        return _decoded(answer, _Status).data.total_series
+
+    async def _listed(self, selector: BoundSelector) -> int:
+        # Newer versions know no status/tsdb over all days.  A start of zero would mean none.
+        body = form("match[]", (selector,), start="1", end=_END_OF_TIME, timeout=self._timeout)
         try:
-            return msgspec.json.decode(answer, type=_Status).data.total_series
-        except msgspec.DecodeError as error:
-            raise StorageUnavailable from error
+            answer = await self._read("/api/v1/series", selector.org_id, body, None)
+        except BadRequest:
+            return LISTED_SERIES
+        return len(_decoded(answer, _SeriesList).data)
 
     async def delete_series(self, org_id: str, agent_id: str) -> None:
         """Delete all series of an agent, of any time.
@@ -249,6 +261,17 @@ class _Status(msgspec.Struct):
     """The part of ``/api/v1/status/tsdb`` that is used."""
 
     data: _Total
+
+
+class _SeriesList(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+def _decoded(answer: bytes, type_: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=type_)
+    except msgspec.DecodeError as error:
+        raise StorageUnavailable from error
 
 
 def _of_agent(org_id: str, agent_id: str) -> BoundSelector:

@@ -164,6 +164,11 @@ async def test_deleting_an_agent_leaves_the_others(tsdb, org):
     assert await series_of(tsdb, selector('{agent_id="a1"}', org), at_ms - 86_000_000) == []
 
 
+async def test_more_series_than_are_listed_count_as_many(org):
+    async with answering(422, b"cannot find more than 30000 series: -search.maxSeries") as tsdb:
+        assert await tsdb.series_count(org, "a1") == 30_000
+
+
 async def test_an_agents_id_is_no_pattern(tsdb, org):
     await stored(tsdb, [f"d,org_id={org},agent_id=a1 v=1 {now_ms()}"])
 
