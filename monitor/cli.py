@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import os
 
 import click
 
@@ -40,5 +40,10 @@ class Commands(click.Group):
 
 @click.command(cls=Commands)
 @click.version_option(__version__)
-def main(**_: Any) -> None:
+@click.option(
+    "--config", "config_path", type=click.Path(), help="The configuration file, for whichever command."
+)
+def main(config_path: str | None) -> None:
     """Infrastructure monitoring for many organizations."""
+    if config_path is not None:
+        os.environ["MONITOR_CONFIG"] = config_path

@@ -219,3 +219,11 @@ async def test_the_version_and_every_command_are_told(tmp_path):
         if command != "check-config":
             told = await call(command, "--help")
             assert told.code == 0, told.err
+
+
+async def test_a_configuration_named_before_the_command_counts_for_it(servers, tmp_path):
+    path = config_file(tmp_path / "monitor.yaml", settings(servers))
+
+    made = await call("--config", path, "org", "create", "--name", "named before")
+
+    assert made.json["orgId"].startswith("org_")
