@@ -54,8 +54,9 @@ CREATE TABLE notifications (
 CREATE UNIQUE INDEX notifications_once ON notifications (channel_id, alert_id, state);
 CREATE INDEX notifications_waiting ON notifications (channel_id, series, id)
     WHERE delivered_at IS NULL AND dead_at IS NULL;
+CREATE INDEX notifications_due ON notifications (due_at) WHERE delivered_at IS NULL AND dead_at IS NULL;
 CREATE INDEX notifications_series ON notifications (channel_id, series, created_at);
-CREATE INDEX notifications_repeated ON notifications (channel_id, repeat_at) WHERE repeat_at IS NOT NULL;
+CREATE INDEX notifications_repeated ON notifications (repeat_at) WHERE repeat_at IS NOT NULL;
 CREATE INDEX notifications_repeated_alert ON notifications (alert_id) WHERE repeat_at IS NOT NULL;
 CREATE INDEX notifications_delivered ON notifications (delivered_at) WHERE delivered_at IS NOT NULL;
 CREATE INDEX notifications_dead ON notifications (channel_id, dead_at) WHERE dead_at IS NOT NULL;

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 
 import monitor.agents.routes
+import monitor.alerts.routes
 import monitor.auth.routes
 import monitor.ingest.routes
 import monitor.inventory.routes
@@ -23,6 +24,8 @@ import monitor.prometheus.routes
 import monitor.prometheus.write
 import monitor.settings.channel_routes
 import monitor.settings.routes
+from monitor.alerts.live import gauge
+from monitor.alerts.live.turn import LIVE, Live
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
 from monitor.auth.middleware import authentication, public, security_of
@@ -57,6 +60,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
     app = web.Application(middlewares=[errors, authentication], client_max_size=codec.BODY_BYTES)
     app[CONFIG] = config_file
     app[DRAINING] = asyncio.Event()
+    app[LIVE] = Live()
 
     app.cleanup_ctx.append(pool_context(config))
     app.cleanup_ctx.append(tsdb_context(config))
@@ -72,6 +76,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
     if role in ("background", "all"):
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
         app.cleanup_ctx.append(background(offline.ROUND_SECONDS, offline.mark_offline))
+        app.cleanup_ctx.append(background(gauge.ROUND_SECONDS, gauge.write_firing))
         app.cleanup_ctx.append(background(deletion.ROUND_SECONDS, deletion.delete_due))
         for _ in range(deliver.WORKERS):
             app.cleanup_ctx.append(background(deliver.ROUND_SECONDS, deliver.deliver))
@@ -91,6 +96,7 @@ def add_routes(app: web.Application) -> None:
         monitor.ingest.routes,
         monitor.lifecycle.routes,
         monitor.inventory.routes,
+        monitor.alerts.routes,
         monitor.metrics.routes,
         monitor.prometheus.routes,
         monitor.prometheus.write,

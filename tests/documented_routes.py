@@ -16,7 +16,7 @@ from aiohttp import web
 
 from monitor.app import add_routes
 
-PENDING = frozenset(("alerts", "scaling", "commands", "logs", "channels"))
+PENDING = frozenset(("alerts", "scaling", "commands", "logs"))
 PAGES = "monitor.web.static"
 
 

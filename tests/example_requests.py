@@ -47,7 +47,7 @@ class Example:
     data: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
-    resource: Literal["agent", "key", "user"] | None = None
+    resource: Literal["agent", "channel", "key", "user"] | None = None
     shows: bool = False
     reads_body: bool = True
 
@@ -56,6 +56,9 @@ SELECTOR = {"metric": METRIC}
 QUERY = {"query": METRIC}
 MATCH = {"match[]": METRIC}
 WINDOW = {"start": "0", "end": "60", "step": "15"}
+
+# Of the discard port: a test message is refused at once.
+CHANNEL = {"name": MARKER, "type": "webhook", "settings": {"url": "http://localhost:9/"}}
 
 EXAMPLES: dict[str, Example] = {
     "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
@@ -69,6 +72,11 @@ EXAMPLES: dict[str, Example] = {
     "POST /api/v1/settings/users": Example("admin", 409, {"email": EMAIL, "role": "viewer"}),
     "PUT /api/v1/settings/users/{id}": Example("admin", 200, {"role": "viewer"}, resource="user"),
     "DELETE /api/v1/settings/users/{id}": Example("admin", 204, resource="user", reads_body=False),
+    "GET /api/v1/settings/channels": Example("admin", shows=True),
+    "POST /api/v1/settings/channels": Example("admin", 201, CHANNEL | {"name": "a channel"}),
+    "PUT /api/v1/settings/channels/{id}": Example("admin", 200, {"enabled": False}, resource="channel"),
+    "DELETE /api/v1/settings/channels/{id}": Example("admin", 204, resource="channel", reads_body=False),
+    "POST /api/v1/settings/channels/{id}/test": Example("admin", 200, resource="channel", reads_body=False),
     "GET /api/v1/settings/limits": Example(),
     "PUT /api/v1/settings/limits": Example("admin", 200, {"metricsRetention": "3d"}),
     "GET /api/v1/settings/deletions": Example(shows=True),
@@ -156,6 +164,8 @@ class World:
         """Make a resource of its own for a request that changes it; return the ids to use."""
         if kind == "key":
             return {**self.ids, "key": (await self.new_key())[0]}
+        if kind == "channel":
+            return {**self.ids, "channel": await new_channel(self.session, self.callers["admin"])}
         if kind == "user":
             user_id = await new_user(self.pool, self.org_id, "viewer")
             return {**self.ids, "user": user_id}
@@ -191,6 +201,13 @@ async def new_agent(session: aiohttp.ClientSession, headers: dict[str, str]) -> 
     return registered["agentId"], registered["token"]
 
 
+async def new_channel(session: aiohttp.ClientSession, headers: dict[str, str]) -> str:
+    async with session.post("/api/v1/settings/channels", json=CHANNEL, headers=headers) as response:
+        assert response.status == 201, await response.text()
+        channel_id: str = (await response.json())["id"]
+        return channel_id
+
+
 async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> World:
     async with pool.acquire() as conn:
         org_id = await provision.create_org(conn, MARKER, "pro")
@@ -204,10 +221,11 @@ async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> Wo
             callers[role] = bearer((await response.json())["token"])
     user_id = await new_user(pool, org_id, "viewer", email)
     agent_id, token = await new_agent(session, callers["api_key"])
+    channel_id = await new_channel(session, callers["admin"])
     gone_id, _ = await new_agent(session, callers["api_key"])
     async with session.delete(f"/api/v1/agents/{gone_id}", headers=callers["api_key"]) as response:
         assert response.status == 204
-    ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id}
+    ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id, "channel": channel_id}
     push = {
         "containers": [{"id": MARKER, "name": MARKER}],
         "pods": [{"name": MARKER, "namespace": MARKER}],

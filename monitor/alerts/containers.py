@@ -25,6 +25,8 @@ def failed(containers: Sequence[Container]) -> Sequence[int]:
 
 
 def _running(containers: Sequence[Container]) -> Column:
+    if all(map(is_running, containers)):
+        return [1] * len(containers)
     return [None if c.state is None else int(is_running(c)) for c in containers]
 
 

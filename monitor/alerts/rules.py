@@ -174,10 +174,9 @@ class MetricRules:
 
 
 class RuleSet:
-    """The enabled rules of an organization, as of one version of them."""
+    """The enabled rules of an organization."""
 
-    def __init__(self, version: int, rules: Sequence[Rule]) -> None:
-        self.version = version
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self._by_name: dict[str, list[Rule]] = {}
         self._unnamed: list[Rule] = []  # their name is a regex or left open
         self._found: dict[str, MetricRules | None] = {}

@@ -37,7 +37,7 @@ def _summed(metric: Metric) -> Callable[[Rows], Column]:
         if failed(containers):
             return nan
         sent = [value for value in map(read, containers) if isinstance(value, (int, float))]
-        return sum(sent) * scale if sent else None
+        return sum(sent) * scale if sent or not containers else None  # no container: 0
 
     return lambda pushes: [total(push.containers) for push in pushes]
 

@@ -104,19 +104,20 @@ class Watch(Struct, frozen=True):
 class Plan:
     """The rules of an organization, and the columns that they watch."""
 
-    def __init__(self, rules: RuleSet) -> None:
+    def __init__(self, rules: RuleSet, without: str = "") -> None:
         self.rules = rules
         self.tables: list[tuple[int, Table, list[tuple[str, MetricRules]]]] = []
         for number, table in enumerate(TABLES):
             names = [*table.columns, *(RATES if table is CONTAINERS else ())]
-            found = [(name, of) for name in names if (of := rules.of_metric(name)) is not None]
+            found = [
+                (name, of) for name in names if name != without and (of := rules.of_metric(name)) is not None
+            ]
             if found:
                 self.tables.append((number, table, found))
 
-    @property
-    def has_rates(self) -> bool:
-        """Whether a rule watches an increase per second."""
-        return any(self.rules.of_metric(name) for name in RATES)
+    def without(self, metric: str) -> Plan:
+        """Return the same plan but for the column of *metric*."""
+        return Plan(self.rules, metric)
 
     def watches_samples(self, push: Push) -> bool:
         """Tell whether a rule may concern the ``samples`` of *push*."""

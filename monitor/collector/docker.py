@@ -8,6 +8,8 @@ between the list and its stats is left out.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -19,7 +21,7 @@ import structlog
 from msgspec import UNSET, Struct
 from yarl import URL
 
-from monitor.collector.failure import AgentStopped, EngineAway
+from monitor.collector.failure import AgentStopped, ContainerGone, EngineAway
 from monitor.collector.usage import BYTES_PER_MB, CpuSample, EngineStats, Usage, usage_of
 from monitor.wire.push import Container
 
@@ -33,6 +35,8 @@ STATS_CONCURRENCY = 64  # each call costs the engine up to a second of waiting, 
 LABEL_BYTES = 1_024  # the service refuses longer keys and values
 LABEL_COUNT = 64
 COMPOSE_LABELS = "com.docker.compose."  # the service groups containers by these
+CONNECT_SECONDS = 10.0
+ERROR_BYTES = 500  # of the engine's words that are logged
 STATES_WITH_STATS = frozenset({"running", "paused"})
 
 
@@ -47,6 +51,26 @@ class EngineContainer(Struct, frozen=True, rename="pascal"):
     status: str = ""
     ports: list[dict[str, Any]] | None = None
     labels: dict[str, str] | None = None
+
+
+class EngineState(Struct, frozen=True, rename="pascal"):
+    """Whether a container runs (paused and restarting ones do), and since when."""
+
+    running: bool = False
+    started_at: str = ""
+
+
+class EngineConfig(Struct, frozen=True, rename="pascal"):
+    """How a container was made; with a terminal its output is one stream."""
+
+    tty: bool = False
+
+
+class Inspected(Struct, frozen=True, rename="pascal"):
+    """The answer of ``/containers/{id}/json``, as far as it is used."""
+
+    state: EngineState
+    config: EngineConfig
 
 
 class Engine:
@@ -82,19 +106,27 @@ class Engine:
         Raises:
             EngineAway: The engine does not answer, or not in its own language.
         """
-        try:
-            async with asyncio.timeout(LIST_SECONDS):
-                listed = await self._list()
-        except TimeoutError as error:
-            raise EngineAway(f"the engine did not list its containers within {LIST_SECONDS:g} s") from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise EngineAway(f"the engine at {self._docker_host} cannot be read: {error}") from error
+        listed = await self.listed()
         deadline = asyncio.get_running_loop().time() + STATS_SECONDS
         gate = asyncio.Semaphore(STATS_CONCURRENCY)
         measured = await asyncio.gather(*(self._measure(one, gate, deadline) for one in listed))
         present = {one.id for one in listed}
         self._cpu_samples = {id_: sample for id_, sample in self._cpu_samples.items() if id_ in present}
         return sorted((one for one in measured if one is not None), key=lambda one: (one.name, one.id))
+
+    async def listed(self) -> list[EngineContainer]:
+        """Return all containers as the engine lists them.
+
+        Raises:
+            EngineAway: As for ``containers``.
+        """
+        try:
+            async with asyncio.timeout(LIST_SECONDS):
+                return await self._list()
+        except TimeoutError as error:
+            raise EngineAway(f"the engine did not list its containers within {LIST_SECONDS:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise EngineAway(f"the engine at {self._docker_host} cannot be read: {error}") from error
 
     async def _list(self) -> list[EngineContainer]:
         # Asked in every round, a cheap call: the engine may have been upgraded meanwhile.
@@ -140,10 +172,51 @@ class Engine:
 
     async def _get(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
         # aiodocker's connection, not its calls: those decode twice and know no one-shot stats.
-        major, minor = self._api
-        url = URL(f"{self._docker.docker_host}/v{major}.{minor}/{path}").with_query(query)
-        async with self._docker.session.get(url) as reply:
+        async with self._docker.session.get(self._url(path, query)) as reply:
             return reply.status, await reply.read()
+
+    def _url(self, path: str, query: dict[str, str]) -> URL:
+        major, minor = self._api
+        return URL(f"{self._docker.docker_host}/v{major}.{minor}/{path}").with_query(query)
+
+    async def inspect(self, container_id: str) -> Inspected:
+        """Return what the engine knows of one container.
+
+        Raises:
+            ContainerGone: It knows none of this id.
+            EngineAway: It does not answer, or not in its own language.
+        """
+        async with self.stream(f"containers/{container_id}/json", {}) as reply:
+            try:
+                async with asyncio.timeout(LIST_SECONDS):
+                    return msgspec.json.decode(await reply.read(), type=Inspected)
+            except ValueError as error:
+                raise EngineAway(f"the engine's answer cannot be read: {error}") from error
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: dict[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
+        """Open an answer that may be long or never end; what fails while it is read is told as here.
+
+        It gets a connection of its own: streams that stay open would use up the pool.
+
+        Raises:
+            ContainerGone: 404, or 409 for what is just being removed.
+            EngineAway: Anything else but 200.
+        """
+        limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+        try:
+            async with (
+                aiodocker.Docker(url=self._docker_host) as docker,
+                docker.session.get(self._url(path, query), timeout=limit) as reply,
+            ):
+                if reply.status in {404, 409}:
+                    raise ContainerGone(path)
+                if reply.status != 200:
+                    text = (await reply.content.read(ERROR_BYTES)).decode(errors="replace")
+                    raise EngineAway(f"the engine answered {reply.status}: {text.strip()}")
+                yield reply.content
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise EngineAway(f"the engine at {self._docker_host} cannot be read: {error!r}") from error
 
 
 def container_of(listed: EngineContainer, usage: Usage | None) -> Container:

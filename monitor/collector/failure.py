@@ -41,3 +41,11 @@ class BodyRefused(CollectorError):
 
 class EngineAway(CollectorError):
     """The container engine could not be read in this round."""
+
+
+class ContainerGone(CollectorError):
+    """The engine does not know a container any more."""
+
+
+class CommandFailed(CollectorError):
+    """A command could not be executed; the text is reported to the service."""

@@ -1,13 +1,14 @@
-"""Snapshots that the service has not acknowledged yet, oldest first, on disk and bounded.
+"""Bodies that the service has not acknowledged yet, oldest first, on disk and bounded.
 
-Every snapshot passes through here, so one that a kill interrupts is pushed by
-the next start.  Files are not synced: a power loss may cost the last seconds,
-and in normal operation a file is gone before it ever reaches the disk.  What a
-full disk refuses is held in memory: a full disk is when monitoring matters.
+Every body passes through here, so one that a kill interrupts is sent by the next
+start.  Files are not synced: a power loss may cost the last seconds, and in normal
+operation a file is gone before it ever reaches the disk.  A snapshot that a full
+disk refuses is held in memory: a full disk is when monitoring matters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import structlog
@@ -25,29 +26,32 @@ DROPPED_FILE = "dropped"
 
 
 class Held(Struct, frozen=True):
-    """One held snapshot; ``body`` is None while it lies on disk."""
+    """One held body; ``body`` is None while it lies on disk."""
 
     size: int
     body: bytes | None = None
 
 
 class Spool:
-    """The held snapshots by ``seq``; the bounds hold for disk and memory together.
+    """The held bodies by ``seq``; the bounds hold for disk and memory together.
 
     Attributes:
-        dropped: How many snapshots the bounds have cost since the directory was made.
+        dropped: How many bodies the bounds have cost since the directory was made.
 
     Raises:
         AgentStopped: The directory cannot be made or read.
     """
 
-    def __init__(self, directory: Path, *, max_count: int = MAX_COUNT, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, directory: Path, *, max_count: int = MAX_COUNT, max_bytes: int = MAX_BYTES, suffix: str = SUFFIX
+    ) -> None:
         self._directory = directory
+        self._suffix = suffix
         self._max_count = max_count
         self._max_bytes = max_bytes
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
-            self._held = _read_directory(directory)
+            self._held = _read_directory(directory, suffix)
             self.dropped = _read_number(directory / DROPPED_FILE)
         except OSError as error:
             raise AgentStopped(f"{directory} cannot be used: {error.strerror}") from error
@@ -61,38 +65,68 @@ class Spool:
         """The highest held ``seq``, 0 if nothing is held."""
         return next(reversed(self._held), 0)
 
+    @property
+    def seqs(self) -> Iterable[int]:
+        """What is held, oldest first."""
+        return tuple(self._held)
+
     def add(self, seq: int, body: bytes) -> None:
-        """Hold *body*; *seq* is above all held ones. Drops the oldest ones above the bounds."""
+        """Hold *body*, in memory if need be; *seq* is above all held ones. Drops the oldest above the bounds."""
+        try:
+            self.store(seq, body)
+        except OSError as error:
+            log.warning("snapshot held in memory", directory=str(self._directory), error=error.strerror)
+            self._hold(seq, Held(len(body), body))
+
+    def store(self, seq: int, body: bytes) -> None:
+        """Hold *body* on disk; *seq* is above all held ones. Drops the oldest above the bounds.
+
+        Raises:
+            OSError: The disk does not take it; nothing is held of it.
+        """
         path = self._path(seq)
         temporary = path.with_suffix(".tmp")
         try:
             temporary.write_bytes(body)
             temporary.replace(path)
-            self._held[seq] = Held(len(body))
-        except OSError as error:
-            log.warning("snapshot held in memory", directory=str(self._directory), error=error.strerror)
+        except OSError:
             temporary.unlink(missing_ok=True)
-            self._held[seq] = Held(len(body), body)
-        self._bytes += len(body)
-        self._drop_oldest()
+            raise
+        self._hold(seq, Held(len(body)))
 
     def oldest(self) -> tuple[int, bytes] | None:
-        """Return ``seq`` and body of the oldest held snapshot; None if nothing is held."""
+        """Return ``seq`` and body of the oldest that is held; None if nothing is."""
         while self._held:
-            seq, held = next(iter(self._held.items()))
-            try:
-                return seq, self._path(seq).read_bytes() if held.body is None else held.body
-            except OSError as error:
-                log.warning("held snapshot lost", seq=seq, error=error.strerror)
-                self.remove(seq)
+            seq = next(iter(self._held))
+            body = self.read(seq)
+            if body is not None:
+                return seq, body
         return None
 
+    def read(self, seq: int) -> bytes | None:
+        """Return a held body; None, and it is held no longer, if the disk has lost it."""
+        held = self._held[seq]
+        try:
+            return self._path(seq).read_bytes() if held.body is None else held.body
+        except OSError as error:
+            log.warning("held body lost", path=str(self._path(seq)), error=error.strerror)
+            self.remove(seq)
+            return None
+
     def remove(self, seq: int) -> None:
-        """Forget a snapshot; one that the bounds have dropped meanwhile is forgotten already."""
-        held = self._held.pop(seq, None)
-        if held is not None:
-            self._bytes -= held.size
+        """Remove a body; one that the bounds have dropped meanwhile is gone already."""
+        if seq in self._held:
+            self.forget(seq)
             self._path(seq).unlink(missing_ok=True)
+
+    def forget(self, seq: int) -> None:
+        """Forget a held body in this run; its file stays for the next start."""
+        self._bytes -= self._held.pop(seq).size
+
+    def _hold(self, seq: int, held: Held) -> None:
+        self._held[seq] = held
+        self._bytes += held.size
+        self._drop_oldest()
 
     def _drop_oldest(self) -> None:
         before = len(self._held)
@@ -101,23 +135,28 @@ class Spool:
         if len(self._held) == before:
             return
         self.dropped += before - len(self._held)
-        log.warning("oldest held snapshots dropped", count=before - len(self._held), total=self.dropped)
+        log.warning(
+            "oldest held dropped",
+            directory=str(self._directory),
+            count=before - len(self._held),
+            total=self.dropped,
+        )
         try:
             (self._directory / DROPPED_FILE).write_text(str(self.dropped))
         except OSError as error:
-            log.warning("count of dropped snapshots not stored", error=error.strerror)
+            log.warning("count of dropped not stored", directory=str(self._directory), error=error.strerror)
 
     def _path(self, seq: int) -> Path:
-        return self._directory / f"{seq:0{SEQ_DIGITS}}{SUFFIX}"
+        return self._directory / f"{seq:0{SEQ_DIGITS}}{self._suffix}"
 
 
-def _read_directory(directory: Path) -> dict[int, Held]:
+def _read_directory(directory: Path, suffix: str) -> dict[int, Held]:
     """Return what is held, oldest first; what a kill or a power loss left unfinished is removed."""
     for temporary in directory.glob("*.tmp"):
         temporary.unlink()
     held = {}
-    for path in sorted(directory.glob("*" + SUFFIX)):
-        number = path.name.removesuffix(SUFFIX)
+    for path in sorted(directory.glob("*" + suffix)):
+        number = path.name.removesuffix(suffix)
         size = path.stat().st_size
         if size == 0:
             path.unlink()

@@ -110,7 +110,16 @@ async def create_pool(dsn: str, *, size: int, min_size: int = 1) -> Pool:
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
         server_settings={"application_name": "monitor"},
+        reset=_unchanged,
     )
+
+
+async def _unchanged(_: Connection) -> None:
+    """Reset nothing when a connection comes back, which spares each request a round trip.
+
+    No statement of ours outlives its transaction: ``SET LOCAL`` alone, and whoever
+    listens has a connection of its own.
+    """
 
 
 def pool_context(config: Config) -> Callable[[web.Application], AsyncIterator[None]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,12 +19,14 @@ from aiohttp import web
 from msgspec import Struct
 from prometheus_client import Counter, Histogram
 
+from monitor.alerts.live.turn import LIVE, Turn
+from monitor.alerts.watch import AgentAt
 from monitor.config import CONFIG
 from monitor.db.postgres import Connection
 from monitor.errors import OrgSuspended, ServiceError, Unauthorized
 from monitor.ingest import store
 from monitor.ingest.change import is_late, is_repeated, milliseconds, sign_of_life
-from monitor.ingest.counters import Counters, aligned
+from monitor.ingest.counters import Counters, aligned, rates
 from monitor.ingest.samples import AgentRef, samples_of
 from monitor.journal.journal import JOURNAL, Entry
 from monitor.wire.push import Container, Push
@@ -77,6 +80,7 @@ class Outcome(Struct):
     refused: list[tuple[Waiting, ServiceError]]
     stored: list[Waiting]
     counters: dict[str, Known]
+    turn: Turn
 
 
 class Batches:
@@ -139,6 +143,7 @@ class Batches:
             return
         for agent_id, known in outcome.counters.items():
             self._known.keep(agent_id, known)
+        outcome.turn.keep()
         SAMPLES.inc(entry.sample_count)
         for waiting in outcome.stored:
             _answer(waiting, None)
@@ -166,7 +171,13 @@ class Batches:
         if held:
             held = await store.living_agents(entry.conn, sorted(held))
         previous = await self._previous(entry.conn, batch, locked)
-        outcome = Outcome([], [], [], {})
+        turn = await self._app[LIVE].begin(
+            entry.conn,
+            [_agent_at(row) for row in locked.values() if not row.suspended],
+            {waiting.agent_id: waiting.push for waiting in batch},
+        )
+        allowlist = self._app[CONFIG].config.metrics.label_allowlist
+        outcome = Outcome([], [], [], {}, turn)
         changes: list[store.Change] = []
         repeated: list[str] = []
         lines: list[bytes] = []
@@ -183,12 +194,16 @@ class Batches:
                 outcome.stored.append(waiting)
             else:
                 late = is_late(waiting.at_ms, row)
-                samples = samples_of(
+                before = None if late else previous.get(row.agent_id)
+                agent = AgentRef(row.org_id, row.agent_id, row.name)
+                samples = samples_of(waiting.push, agent, before, waiting.at_ms, allowlist)
+                turn.judge(
+                    row.agent_id,
                     waiting.push,
-                    AgentRef(row.org_id, row.agent_id, row.name),
-                    None if late else previous.get(row.agent_id),
                     waiting.at_ms,
-                    self._app[CONFIG].config.metrics.label_allowlist,
+                    late=late,
+                    rates=partial(_rates, before, samples.counters),
+                    allowlist=allowlist,
                 )
                 lines.append(samples.lines)
                 entry.sample_count += samples.count
@@ -201,6 +216,7 @@ class Batches:
             await store.write_states(entry.conn, changes)
         if repeated:
             await store.note_sign_of_life(entry.conn, repeated)
+        await turn.record(entry.conn)
         return outcome
 
     async def _previous(
@@ -227,6 +243,14 @@ class Batches:
                 stored = self._decoder.decode(self._decompressor.decompress(blob))
                 found[agent_id] = aligned(stored, milliseconds(at), missing[agent_id])
         return found
+
+
+def _agent_at(row: store.Locked) -> AgentAt:
+    return AgentAt(row.org_id, row.agent_id, row.name, row.rules_version, row.alerts_version, row.version)
+
+
+def _rates(before: Counters | None, counters: Counters | None) -> list[float | None] | None:
+    return None if counters is None else rates(before, counters)
 
 
 def _answer(waiting: Waiting, error: Exception | None) -> None:

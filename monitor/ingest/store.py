@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 class Locked(Struct, frozen=True):
-    """An agent's state, locked, and whether its organization may push."""
+    """An agent's state, locked, and whether its organization may push.
+
+    While ``rules_version`` and ``alerts_version`` are as remembered, so are the
+    organization's rules and the agent's open alerts.
+    """
 
     agent_id: str
     org_id: str
@@ -23,6 +27,8 @@ class Locked(Struct, frozen=True):
     seq: int | None
     collected_at: datetime | None
     containers_at: datetime | None
+    rules_version: int
+    alerts_version: int
 
 
 class Change(Struct, frozen=True):
@@ -50,7 +56,7 @@ async def lock_agents(conn: Connection, agent_ids: Sequence[str]) -> dict[str, L
     """Lock the states of *agent_ids* in one order everywhere; those held elsewhere are left out."""
     rows = await conn.fetch(
         "SELECT s.agent_id, s.org_id, a.name, o.suspended,"
-        " s.version, s.seq, s.collected_at, s.containers_at"
+        " s.version, s.seq, s.collected_at, s.containers_at, o.rules_version, s.alerts_version"
         " FROM agent_state s"
         " JOIN agents a ON a.id = s.agent_id AND a.org_id = s.org_id"
         " JOIN organizations o ON o.id = s.org_id"

@@ -117,10 +117,10 @@ class Inventory:
 
     def _piece(self, agent_id: str, kind: Kind, version: int, blob: bytes | None) -> Piece:
         shown = _SHOWN[kind]
-        pairs = sorted(
-            (_key(item, agent_id), _encoder.encode(shown(item, agent_id)))
-            for item in self._decode(kind, blob)
-        )
+        items = self._decode(kind, blob)
+        # JSON holds no raw newline: one call encodes them all.
+        elements = _encoder.encode_lines([shown(item, agent_id) for item in items]).split(b"\n")
+        pairs = sorted(zip([_key(item, agent_id) for item in items], elements, strict=False))
         return Piece(version, [key for key, _ in pairs], [element for _, element in pairs])
 
     def _decode(self, kind: Kind, blob: bytes | None) -> list[Any]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from monitor.journal.journal import Journal
 
-WRITE_BYTES = 256 * 1024  # one write to VictoriaMetrics; its cost a sample is flat from here on
+WRITE_BYTES = 1024 * 1024  # one write to VictoriaMetrics and one move of the cursor: some 27 pushes
 MEMORY_BYTES = 8 * 1024 * 1024  # more than this waits in the table only
 ROWS = 32  # read from the table at a time: about 1 MiB of zstd
 LOOK_SECONDS = 1.0  # how often a drained stream is looked at again

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from monitor.alerts.define import close_agent
 from monitor.db.postgres import connection, transaction
 from monitor.errors import NotFound, StorageUnavailable
 from monitor.journal import store as journal_store
@@ -41,6 +42,7 @@ async def delete_agent(app: web.Application, org_id: str, agent_id: str) -> None
     async with transaction(app) as conn:
         if await store.delete_agent(conn, org_id, agent_id) is None:
             raise NotFound
+        await close_agent(conn, org_id, agent_id)
 
 
 async def delete_due(app: web.Application) -> None:

@@ -1,10 +1,12 @@
-"""Write ``agent_up`` 0 for agents that are offline, so that a rule can watch it."""
+"""Write ``agent_up`` 0 for agents that are offline, and judge the rules that watch it."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
+from monitor.alerts.live.offline import judge_offline
+from monitor.alerts.live.turn import LIVE
 from monitor.db.claims import claim
 from monitor.db.postgres import transaction
 from monitor.ingest.samples import AgentRef, agent_down_line
@@ -30,3 +32,6 @@ async def mark_offline(app: web.Application) -> None:
             agent_down_line(AgentRef(agent.org_id, agent.agent_id, agent.name), at_ms) for agent in agents
         )
         entry.sample_count = len(agents)
+        turn = await judge_offline(entry.conn, app[LIVE])
+    if turn is not None:
+        turn.keep()

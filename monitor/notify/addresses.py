@@ -6,7 +6,8 @@ channel's target is refused there unless the configuration says otherwise.
 
 from __future__ import annotations
 
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_address
 
 # IANA's special-purpose registries, and what carries another address inside its own.
 SPECIAL_IPV4 = tuple(
@@ -46,6 +47,9 @@ SPECIAL_IPV6 = tuple(
     )
 )
 
+# What resolvers may read as an address (https://url.spec.whatwg.org/#ends-in-a-number-checker).
+ENDS_IN_NUMBER = re.compile(r"(?:^|\.)(?:[0-9]+|0[xX][0-9a-fA-F]*)\.?$")
+
 
 def is_public(address: str) -> bool:
     """Tell whether *address*, as a resolver gives it, is on the public internet.
@@ -60,8 +64,19 @@ def is_public(address: str) -> bool:
 
 
 def is_private_literal(host: str) -> bool:
-    """Tell whether the *host* of a URL is written as an address that is not public."""
+    """Tell whether the *host* of a URL, without brackets, is written as an address that is not public."""
     try:
-        return not is_public(str(ip_network(host.strip("[]")).network_address))
+        return not is_public(host)
     except ValueError:
         return False  # a name: known when it is resolved
+
+
+def is_odd_literal(host: str) -> bool:
+    """Tell whether *host* ends in a number and is no plain address: ``127.1``, ``0x7f.1``, ``2130706433``."""
+    if not ENDS_IN_NUMBER.search(host):
+        return False
+    try:
+        ip_address(host)
+    except ValueError:
+        return True
+    return False

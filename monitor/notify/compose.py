@@ -115,8 +115,10 @@ def trend(values: Sequence[tuple[float, float]]) -> str:
     if not finite:
         return ""
     low, high = min(finite), max(finite)
-    scale = (len(BARS) - 1) / (high - low) if high - low > 0 and math.isfinite(high - low) else 0.0
-    bars = "".join(BARS[round((value - low) * scale)] for value in finite)
+    span = high / 2 - low / 2  # halves: no difference of two floats overflows
+    bars = "".join(
+        BARS[round((value / 2 - low / 2) / span * (len(BARS) - 1)) if span else 0] for value in finite
+    )
     return f"{bars} min {number(low)}, max {number(high)}, last {number(finite[-1])}"
 
 

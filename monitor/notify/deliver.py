@@ -95,14 +95,11 @@ async def _note_failure(
     log.warning("notification failed", org_id=claim.org_id, channel_id=claim.channel_id, cause=error)
     pause = retry_seconds(claim.failures + 1, random.random())  # noqa: S311 - spreads retries
     attempts = max(row.attempts for row in rows) + 1
-    wait = retry_seconds(attempts, random.random())  # noqa: S311 - spreads retries
+    # What is refused for itself waits by its own count: others may be taken meanwhile.
+    wait = retry_seconds(attempts, random.random()) if alone else pause  # noqa: S311 - spreads retries
     async with transaction(app) as conn:
         if await store.pause(conn, claim, error, pause):
-            ids = [row.id for row in rows]
-            if alone:
-                await store.postpone(conn, claim, ids, error, wait, alone=len(rows) > 1 or rows[0].alone)
-            else:
-                await store.postpone(conn, claim, ids, error, 0.0, alone=False)
+            await store.postpone(conn, claim, [row.id for row in rows], error, wait, alone=alone)
             await store.give_up(conn, claim, error, given_up_before(claim.now))
 
 

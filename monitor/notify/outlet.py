@@ -126,8 +126,11 @@ class Outlet:
 
 def _reason(error: Exception) -> str:
     """Return what is wrong, without a word of the receiver or the resolver."""
-    if REFUSAL in str(error):  # several addresses: their errors come joined in one text
+    if isinstance(error, aiohttp.ClientConnectorError) and REFUSAL in str(error.os_error):
+        # Of several addresses the errors come joined in one text.
         return REFUSAL
+    if isinstance(error, aiohttp.InvalidURL):
+        return "the URL cannot be used"
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "the host name cannot be resolved"
     if isinstance(error, aiohttp.ClientSSLError | aiohttp.ClientConnectorCertificateError):

@@ -130,13 +130,14 @@ async def claim_channel(conn: Connection, lease_seconds: float) -> Claim | None:
         UPDATE notification_channels SET
             lease_until = clock_timestamp() + make_interval(secs => $1), served_at = clock_timestamp()
         WHERE id = (
-            SELECT c.id FROM notification_channels c
-            WHERE c.enabled AND c.lease_until <= clock_timestamp() AND c.paused_until <= clock_timestamp()
-                AND (EXISTS (SELECT 1 FROM notifications n WHERE n.channel_id = c.id
-                        AND n.delivered_at IS NULL AND n.dead_at IS NULL AND n.due_at <= clock_timestamp())
-                    OR EXISTS (SELECT 1 FROM notifications n WHERE n.channel_id = c.id
-                        AND n.repeat_at <= clock_timestamp()))
-            ORDER BY c.served_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
+            SELECT id FROM notification_channels
+            WHERE enabled AND lease_until <= now() AND paused_until <= now()
+                -- First what is due, which is little, then whose it is, of many.
+                AND id = ANY (ARRAY(
+                    SELECT channel_id FROM notifications
+                    WHERE delivered_at IS NULL AND dead_at IS NULL AND due_at <= now()
+                    UNION SELECT channel_id FROM notifications WHERE repeat_at <= now()))
+            ORDER BY served_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED)
         RETURNING id AS channel_id, org_id, type, settings, failures, lease_until, clock_timestamp() AS now
         """,
         lease_seconds,
@@ -218,7 +219,7 @@ async def pause(conn: Connection, claim: Claim, error: str, seconds: float) -> b
     ours = await conn.fetchval(
         """
         UPDATE notification_channels SET lease_until = clock_timestamp(), failures = failures + 1,
-            paused_until = clock_timestamp() + make_interval(secs => $4),
+            paused_until = now() + make_interval(secs => $4),
             error = $5, error_at = clock_timestamp()
         WHERE org_id = $1 AND id = $2 AND lease_until = $3 RETURNING true
         """,
@@ -243,10 +244,10 @@ async def postpone(
         UPDATE notifications SET
             attempts = attempts + (id = ANY ($3))::integer,
             error = CASE WHEN id = ANY ($3) THEN $4 ELSE error END,
-            due_at = greatest(due_at, clock_timestamp() + make_interval(secs => $5)),
+            due_at = greatest(due_at, now() + make_interval(secs => $5)),
             alone = alone OR (id = ANY ($3) AND $6),
             repeat_at = CASE WHEN repeat_at IS NOT NULL
-                THEN clock_timestamp() + make_interval(secs => $5) END
+                THEN now() + make_interval(secs => $5) END
         WHERE org_id = $1 AND channel_id = $2 AND dead_at IS NULL
             AND (delivered_at IS NULL OR repeat_at IS NOT NULL)
             AND series IN (SELECT series FROM notifications WHERE org_id = $1 AND id = ANY ($3))

@@ -5,12 +5,13 @@ import { useEffect, useMemo, useRef, useState } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Window } from "../api/queries";
-import { fullTime, type Zone } from "./format";
+import { bytes, bytesPerSecond, fullTime, type Zone } from "./format";
 import { useZone } from "./zone";
 
 export interface Line {
   label: string;
-  values: (readonly [seconds: number, value: number])[];
+  /** Points of unix seconds and value. */
+  values: readonly (readonly number[])[];
 }
 
 interface Props {
@@ -32,6 +33,8 @@ const COLOURS = {
 };
 const GRID = { light: "#e3e6ea", dark: "#3a3f47" };
 const TEXT = { light: "#495057", dark: "#c1c2c5" };
+// Round numbers of bytes are powers of two.
+const BYTE_STEPS = Array.from({ length: 54 }, (_, power) => 2 ** power);
 const AXIS_FONT = "12px system-ui, sans-serif";
 
 /** Return the grid of times and, for each line, its values on it; null where there is none. */
@@ -40,7 +43,7 @@ function aligned({ start, end, step }: Window, lines: Line[]): uPlot.AlignedData
   const times = Array.from({ length: points }, (_, index) => start + index * step);
   const columns = lines.map(({ values }) => {
     const column = new Array<number | null>(points).fill(null);
-    for (const [at, value] of values) column[Math.round((at - start) / step)] = value;
+    for (const [at, value] of values) column[Math.round((at! - start) / step)] = value!;
     return column;
   });
   return [times, ...columns];
@@ -66,7 +69,12 @@ function optionsOf(
     },
     axes: [
       { ...axis, space: 70, values: DATES },
-      { ...axis, size: 74, values: (_, ticks) => ticks.map(format) },
+      {
+        ...axis,
+        size: 74,
+        values: (_, ticks) => ticks.map(format),
+        ...((format === bytes || format === bytesPerSecond) && { incrs: BYTE_STEPS }),
+      },
     ],
     series: [
       { label: "Time", value: (_, at) => (at == null ? "–" : fullTime(at * 1000, zone)) },
@@ -108,7 +116,13 @@ export function Chart({ title, window, lines, format, onZoom, height = 200 }: Pr
         <Text component="figcaption" fw={600} size="sm">
           {title}
         </Text>
-        <Button size="compact-xs" variant="default" aria-pressed={asTable} onClick={() => setAsTable(!asTable)}>
+        <Button
+          size="compact-xs"
+          variant="default"
+          className="fixed"
+          aria-pressed={asTable}
+          onClick={() => setAsTable(!asTable)}
+        >
           Table
         </Button>
       </Group>

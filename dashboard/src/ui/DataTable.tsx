@@ -2,7 +2,7 @@
 
 import { Text, UnstyledButton } from "@mantine/core";
 import { memo, useDeferredValue, useMemo, type ReactNode } from "react";
-import { TableVirtuoso } from "react-virtuoso";
+import { TableVirtuoso, type TableComponents } from "react-virtuoso";
 import { useUrl } from "./url";
 
 export interface Column<T> {
@@ -57,7 +57,7 @@ export function DataTable<T>({ label, rows, columns, rowKey, groupOf }: Props<T>
     <TableVirtuoso
       useWindowScroll
       data={lines}
-      components={PARTS}
+      components={PARTS as TableComponents<Line<T>, { label: string; total: number }>}
       context={{ label, total: lines.length }}
       computeItemKey={(_, line) => ("row" in line ? rowKey(line.row) : `group ${line.group}`)}
       increaseViewportBy={400}
@@ -67,7 +67,7 @@ export function DataTable<T>({ label, rows, columns, rowKey, groupOf }: Props<T>
             <th
               key={each.key}
               scope="col"
-              className={classOf(each)}
+              className={each === columns[0] ? "first" : classOf(each)}
               style={each.width ? { width: each.width } : undefined}
               aria-sort={each === column ? (descending ? "descending" : "ascending") : undefined}
             >
@@ -107,9 +107,9 @@ const Cells = memo(function Cells({ row, columns }: { row: unknown; columns: Col
 const classOf = (column: Column<never>) =>
   [column.numeric && "numeric", !column.narrow && "wide"].filter(Boolean).join(" ");
 
-const PARTS = {
-  Table: ({ context, style, ...rest }: { context?: { label: string; total: number }; style?: object }) => (
-    <table className="data" style={style} aria-label={context?.label} aria-rowcount={(context?.total ?? 0) + 1} {...rest} />
+const PARTS: TableComponents<unknown, { label: string; total: number }> = {
+  Table: ({ context, ...rest }) => (
+    <table className="data" aria-label={context.label} aria-rowcount={context.total + 1} {...rest} />
   ),
 };
 

@@ -7,7 +7,7 @@ import { words } from "../api/client";
 
 interface Props<T> {
   query: Pick<UseQueryResult<T>, "data" | "error" | "isFetching" | "refetch">;
-  /** What to say instead of *children* when it returns something. */
+  /** What to say instead of *children* when it returns anything. */
   empty?: (data: T) => ReactNode;
   children: (data: T) => ReactNode;
 }
@@ -31,7 +31,7 @@ export function Loaded<T>({ query, empty, children }: Props<T>) {
         ))}
       </Stack>
     );
-  return <>{empty?.(data) ?? children(data)}</>;
+  return <>{empty?.(data) || children(data)}</>;
 }
 
 /** Nothing is there: say why, and what to do. */

@@ -1,21 +1,33 @@
 // The page's filter, in the URL as `q`.  The key `/` goes there.
 
 import { CloseButton, TextInput } from "@mantine/core";
+import { useEffect, useRef, useState } from "react";
 import { useUrl } from "./url";
 
 export function Search({ label }: { label: string }) {
   const [params, change] = useUrl();
-  const text = params.get("q") ?? "";
+  const given = params.get("q") ?? "";
+  // The router changes the URL in its own time; what is typed must not wait for it.
+  const [text, setText] = useState(given);
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (document.activeElement !== field.current) setText(given);
+  }, [given]);
+  const set = (next: string) => {
+    setText(next);
+    change({ q: next });
+  };
   return (
     <TextInput
+      ref={field}
       data-search
       type="search"
       aria-label={label}
       placeholder={`${label}  ( / )`}
       value={text}
-      onChange={(event) => change({ q: event.currentTarget.value })}
+      onChange={(event) => set(event.currentTarget.value)}
       onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
-      rightSection={text && <CloseButton size="sm" aria-label="Clear" onClick={() => change({ q: null })} />}
+      rightSection={text && <CloseButton size="sm" aria-label="Clear" onClick={() => set("")} />}
       className="search"
     />
   );

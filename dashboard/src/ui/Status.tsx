@@ -1,14 +1,22 @@
 // A state in words, with a dot that repeats it in colour; and a number with a bar that repeats it in length.
 
+import { VisuallyHidden } from "@mantine/core";
+
 const GOOD = new Set(["online", "running", "Running", "Ready", "Succeeded", "ready"]);
 const BAD = new Set(["offline", "dead", "Failed", "NotReady", "exited", "Unknown"]);
 
-export function Status({ children }: { children: string }) {
+interface StatusProps {
+  children: string;
+  /** Only the dot is seen; the word is still read out. */
+  dot?: boolean;
+}
+
+export function Status({ children, dot }: StatusProps) {
   const tone = GOOD.has(children) ? "good" : BAD.has(children) ? "bad" : "other";
   return (
     <span className="status">
       <span className={`dot ${tone}`} aria-hidden />
-      {children || "unknown"}
+      {dot ? <VisuallyHidden>{children || "unknown"}</VisuallyHidden> : children || "unknown"}
     </span>
   );
 }

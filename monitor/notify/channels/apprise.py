@@ -8,6 +8,7 @@ Apprise opens its own connections, so no guard stands before their targets.
 from __future__ import annotations
 
 import asyncio
+import functools
 import importlib
 from typing import Any
 
@@ -45,7 +46,7 @@ async def send(outlet: Outlet, settings: Settings, message: Message) -> None:
     """Let Apprise send the message as text."""
     if not outlet.settings.apprise:
         raise NotDelivered(DISABLED)
-    library = _library()
+    library = await asyncio.to_thread(_library)
     if library is None:
         raise NotDelivered(ABSENT)
     sender = library.Apprise()
@@ -60,12 +61,15 @@ async def send(outlet: Outlet, settings: Settings, message: Message) -> None:
         raise NotDelivered("Apprise could not deliver")
 
 
+@functools.cache
 def _library() -> Any:
-    """Return Apprise, None where it is not installed: it is optional, and large."""
+    """Return Apprise, None where it is not installed; the first time it takes half a second."""
     try:
-        return importlib.import_module("apprise")
+        library: Any = importlib.import_module("apprise")
     except ModuleNotFoundError:
         return None
+    library.Apprise.instantiate("json://localhost")  # reads its hundred plugins
+    return library
 
 
 KIND = Kind(Settings, check, send, secrets=("url",))

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from monitor.config import Notifications
 from monitor.errors import BadRequest
-from monitor.notify.addresses import is_private_literal
+from monitor.notify.addresses import is_odd_literal, is_private_literal
 from monitor.notify.models import Message
 from monitor.notify.outlet import Outlet
 
@@ -54,5 +54,7 @@ def check_url(url: str, notifications: Notifications) -> None:
         raise BadRequest(f"{field}: expected a URL such as https://host/path", field=field)
     if "@" in parts.netloc:
         raise BadRequest(f"{field}: user and password in the URL are not supported", field=field)
+    if is_odd_literal(host):
+        raise BadRequest(f"{field}: expected a host name or a plain address", field=field)
     if not notifications.allow_private_targets and is_private_literal(host):
         raise BadRequest(f"{field}: the address is private", field=field)

@@ -135,8 +135,8 @@ function Charts({ container }: { container: ContainerData }) {
 }
 
 /** A limit of zero is none. */
-const hasLimit = (name: string, values: (readonly [number, number])[]) =>
-  name !== "container_spec_memory_limit_bytes" || values.some(([, value]) => value > 0);
+const hasLimit = (name: string, values: Line["values"]) =>
+  name !== "container_spec_memory_limit_bytes" || values.some(([, value]) => value! > 0);
 
 /** A port as the Docker engine tells it. */
 interface Port {

@@ -26,15 +26,19 @@ const columnsOf = (agentName: (agentId: string) => string): Column<Container>[] 
     width: "24%",
     value: ({ name }) => name,
     cell: (container) => (
-      <Link to={pathOf(container)} title={container.name}>
-        {container.name}
-      </Link>
+      <>
+        <span className="narrow">
+          <Status dot>{container.state}</Status>
+        </span>
+        <Link to={pathOf(container)} title={container.name}>
+          {container.name}
+        </Link>
+      </>
     ),
   },
   {
     key: "state",
     label: "State",
-    narrow: true,
     value: ({ state }) => state,
     cell: ({ state, status }) => (
       <span title={status}>
@@ -57,7 +61,7 @@ const columnsOf = (agentName: (agentId: string) => string): Column<Container>[] 
     narrow: true,
     value: ({ cpuPercent }) => cpuPercent,
     cell: (container) =>
-      isRunning(container) ? <Meter percent={container.cpuPercent}>{percent(container.cpuPercent)}</Meter> : "–",
+      isRunning(container) ? <Meter percent={container.cpuPercent} plain>{percent(container.cpuPercent)}</Meter> : "–",
   },
   {
     key: "memory",

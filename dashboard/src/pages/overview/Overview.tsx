@@ -167,7 +167,7 @@ function Usage() {
   );
 }
 
-const lineOf = ({ metric, values }: RangeSeries): Line => ({ label: metric.agent ?? "", values });
+const lineOf = ({ metric, values }: Pick<RangeSeries, "metric"> & Pick<Line, "values">): Line => ({ label: metric.agent ?? "", values });
 
 interface TopProps {
   title: string;

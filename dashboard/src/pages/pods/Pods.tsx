@@ -22,13 +22,19 @@ const BASE: Column<Pod>[] = [
     narrow: true,
     width: "24%",
     value: ({ name }) => name,
-    cell: ({ name }) => <span title={name}>{name}</span>,
+    cell: ({ name, phase }) => (
+      <>
+        <span className="narrow">
+          <Status dot>{phase}</Status>
+        </span>
+        <span title={name}>{name}</span>
+      </>
+    ),
   },
   { key: "namespace", label: "Namespace", value: ({ namespace }) => namespace, cell: ({ namespace }) => namespace },
   {
     key: "phase",
     label: "Phase",
-    narrow: true,
     value: ({ phase }) => phase,
     cell: ({ phase }) => <Status>{phase}</Status>,
   },

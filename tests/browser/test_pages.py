@@ -1,0 +1,238 @@
+"""Every page, wide and narrow, light and dark: readable by all, silent, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from monitor.auth import provision
+from tests.browser import fleet
+from tests.browser.stage import NARROW, WIDE, Watched, log_in, new_context, watched
+from tests.conftest import PASSWORD
+
+pytestmark = pytest.mark.xdist_group("browser")
+
+QUERY = "/explore?metric=container_cpu_usage_percent"
+SAMPLES_MS = 20_000  # until new series can be queried, and a page has asked again
+FIRST_LOAD_BYTES = 300_000  # of JavaScript as it is transferred
+NASTY = '<img src=x onerror="window.broken=1">'
+
+
+@pytest.fixture
+async def account(pool: Any, api: Any) -> str:
+    """Make an admin of ``api``'s organization; returns the e-mail, the password is ``PASSWORD``."""
+    email = f"{secrets.token_hex(6)}@example.com"
+    async with pool.acquire() as conn:
+        await provision.create_user(conn, api.org_id, email, "admin", PASSWORD)
+    return email
+
+
+async def entered(app: Any, browser: Browser, account: str, width: int = WIDE) -> Watched:
+    """Open a window and log in."""
+    seen = await watched(await new_context(browser, width), app.base_url)
+    await log_in(seen.page, app.base_url, account, PASSWORD)
+    return seen
+
+
+def container_path(host: fleet.Member) -> str:
+    return f"/containers/{host.agent_id}/{fleet.host('host-1', 0)['containers'][0]['id']}"
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+async def test_every_page_is_accessible_quiet_and_fits(
+    app: Any, browser: Browser, host: fleet.Member, account: str, width: int
+):
+    seen = await entered(app, browser, account, width)
+    found: dict[str, list[str]] = {}
+    container = container_path(host)
+    for path, waits_for in (
+        ("/", "canvas"),
+        ("/agents", "text=prod-cluster"),
+        ("/agents?connect=1", "text=Make an API key"),
+        ("/containers?group=project&sort=-cpu", "text=shop-web-1"),
+        (container, "canvas"),
+        ("/pods", "text=orders-"),
+        ("/nodes", "text=node-a"),
+        (QUERY, "canvas"),
+        ("/settings/profile", "text=Organization"),
+        ("/settings/keys", "text=a key"),
+        ("/settings/users", f"text={account}"),
+        ("/settings/limits", "text=Retention"),
+        ("/agents/nowhere", "text=There is no such page"),
+        ("/login", "text=E-mail"),
+    ):
+        await seen.page.emulate_media(color_scheme="light")
+        await seen.go(path)
+        await seen.page.locator(waits_for).first.wait_for(timeout=SAMPLES_MS)
+        found[f"{path} light"] = await seen.violations()
+        await seen.page.emulate_media(color_scheme="dark")
+        await expect(seen.page.locator("html")).to_have_attribute("data-mantine-color-scheme", "dark")
+        found[f"{path} dark"] = await seen.violations(only=["color-contrast"])
+        wider = await seen.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+        found[f"{path} width"] = [f"{wider} px wider than the window"] if wider > 0 else []
+    found["complaints"] = seen.complaints()
+
+    assert {path: problems for path, problems in found.items() if problems} == {}
+    await seen.page.context.close()
+
+
+async def test_docs_describes_the_api_under_the_same_policy(app: Any, browser: Browser):
+    seen = await watched(await new_context(browser), app.base_url)
+
+    await seen.go("/docs")
+
+    await seen.page.get_by_text("inventory", exact=True).click()
+    await expect(seen.page.get_by_text("/api/v1/containers").first).to_be_visible()
+    assert seen.complaints() == []
+    await seen.page.context.close()
+
+
+async def test_names_are_shown_as_text(app: Any, browser: Browser, session: Any, api: Any, account: str):
+    nasty = await fleet.join(session, api.secret, NASTY)
+    await nasty.push({"containers": [{"id": "1", "name": NASTY, "image": NASTY, "labels": {NASTY: NASTY}}]})
+    seen = await entered(app, browser, account)
+
+    for path in ("/", "/agents", "/containers", f"/containers/{nasty.agent_id}/1"):
+        await seen.go(path)
+        await expect(seen.page.get_by_text(NASTY).first).to_be_visible()
+
+    assert await seen.page.evaluate("window.broken") is None
+    assert seen.complaints() == []
+    await seen.page.context.close()
+
+
+async def test_the_first_load_is_small_and_a_page_brings_only_its_own(
+    app: Any, browser: Browser, host: fleet.Member, account: str
+):
+    seen = await entered(app, browser, account)
+
+    await seen.go("/")
+
+    await seen.page.locator("canvas").first.wait_for(timeout=SAMPLES_MS)
+    scripts = await seen.page.evaluate(
+        "performance.getEntriesByType('resource').filter(e => e.name.endsWith('.js'))"
+        ".map(e => [e.name.split('/').pop(), e.encodedBodySize])"
+    )
+    assert 0 < sum(size for _, size in scripts) < FIRST_LOAD_BYTES, scripts
+    assert not any(name.startswith(("Explore", "docs", "Settings")) for name, _ in scripts)
+    await seen.page.context.close()
+
+
+async def test_no_script_can_read_the_session(app: Any, browser: Browser, account: str):
+    seen = await entered(app, browser, account)
+
+    stored = await seen.page.evaluate("JSON.stringify([document.cookie, localStorage, sessionStorage])")
+
+    [cookie] = await seen.page.context.cookies()
+    assert cookie["name"] == "auth_token"
+    assert cookie["httpOnly"]
+    assert cookie["value"] not in stored
+    assert "auth_token" not in stored
+    await seen.page.context.close()
+
+
+async def test_a_lost_connection_is_told_and_heals_by_itself(
+    app: Any, browser: Browser, host: fleet.Member, account: str
+):
+    seen = await entered(app, browser, account)
+    await seen.go("/agents")
+    await seen.page.get_by_text("prod-cluster").wait_for()
+
+    await seen.page.context.set_offline(True)
+    await expect(seen.page.get_by_text("Connection lost")).to_be_visible(timeout=30_000)
+    await expect(seen.page.get_by_text("prod-cluster")).to_be_visible()
+    await seen.page.context.set_offline(False)
+    await expect(seen.page.get_by_text("Connection lost")).to_have_count(0, timeout=30_000)
+    await seen.page.context.close()
+
+
+async def test_a_hidden_tab_asks_for_nothing(app: Any, browser: Browser, host: fleet.Member, account: str):
+    seen = await entered(app, browser, account)
+    page = seen.page
+    await seen.go("/agents")
+    await page.get_by_text("prod-cluster").wait_for()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+
+    await page.evaluate(
+        "Object.defineProperty(document, 'visibilityState', {value: 'hidden', configurable: true});"
+        "Object.defineProperty(document, 'hidden', {value: true, configurable: true});"
+        "document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))"
+    )
+    await asyncio.sleep(11)  # a little more than the lists' refresh
+    assert asked == []
+
+    await page.evaluate(
+        "delete document.visibilityState; delete document.hidden;"
+        "document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))"
+    )
+    async with asyncio.timeout(10):
+        while not asked:
+            await asyncio.sleep(0.1)
+    await page.context.close()
+
+
+async def test_filters_order_and_groups_are_in_the_url_and_under_the_keys(
+    app: Any, browser: Browser, host: fleet.Member, account: str
+):
+    seen = await entered(app, browser, account)
+    page = seen.page
+    await seen.go("/containers")
+    await page.get_by_text("shop-web-1").wait_for()
+
+    await page.keyboard.press("/")
+    await page.keyboard.type("shop web")
+    await expect(page.get_by_text("3 of 12")).to_be_visible()
+    await page.get_by_role("button", name="Name").click()
+    await page.get_by_role("button", name="Name").click()
+    await page.get_by_label("Group").select_option("project")
+    await expect(page).to_have_url(f"{app.base_url}/containers?q=shop+web&sort=-name&group=project")
+    await page.reload()
+    rows = page.get_by_role("table", name="Containers").get_by_role("link")
+    await expect(rows).to_have_text(["shop-web-3", "shop-web-2", "shop-web-1"])
+    await expect(page.get_by_role("columnheader", name="Name")).to_have_attribute("aria-sort", "descending")
+
+    await page.locator("body").click()
+    await page.keyboard.press("Control+k")
+    await page.get_by_placeholder("Page, agent or container").fill("checkout-2")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("shop-checkout-2")
+    assert seen.complaints() == []
+    await page.context.close()
+
+
+async def test_a_cluster_without_a_metrics_provider_says_so(
+    app: Any, browser: Browser, session: Any, api: Any, account: str
+):
+    cluster = await fleet.join(session, api.secret, "small", "kubernetes")
+    pushed = fleet.cluster(0, measured=False)
+    del pushed["collectedAt"]
+    await cluster.push(pushed)
+    seen = await entered(app, browser, account)
+
+    for path in ("/pods", "/nodes"):
+        await seen.go(path)
+        await expect(seen.page.get_by_text("No metrics provider in this cluster")).to_be_visible()
+        await expect(seen.page.get_by_role("columnheader", name="CPU")).to_have_count(0)
+    await seen.page.context.close()
+
+
+async def test_a_viewer_sees_what_only_an_admin_may_change(
+    app: Any, browser: Browser, host: fleet.Member, pool: Any, api: Any
+):
+    email = f"{secrets.token_hex(6)}@example.com"
+    async with pool.acquire() as conn:
+        await provision.create_user(conn, api.org_id, email, "viewer", PASSWORD)
+    seen = await entered(app, browser, email)
+
+    await seen.go("/agents")
+    await seen.page.get_by_text("prod-cluster").wait_for()
+    await expect(seen.page.get_by_role("button", name="Delete host-1")).to_have_count(0)
+    await seen.go("/settings/keys")
+    await expect(seen.page.get_by_role("heading", name="For admins")).to_be_visible()
+    assert seen.complaints() == []
+    await seen.page.context.close()
