@@ -4,17 +4,20 @@ PYTHON ?= python3
 DATA_DIR ?= var/dev
 PORT ?= 8080
 FUZZ_SECONDS ?= 60
+WEB_SECONDS ?= 60
 
 BIN := .venv/bin
 # Touched when the environment matches the project's files.
 ENVIRONMENT := .venv/.installed
+# The dashboard's sources: pip builds it with the package.
+DASHBOARD := $(shell find dashboard -name node_modules -prune -o -type f ! -name openapi.json ! -name schema.d.ts -print)
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test check lint types bench chaos fuzz clean need-python need-servers need-tests
+.PHONY: help setup run test check lint types bench bench-web screenshots chaos fuzz clean need-python need-servers need-tests
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: need-servers $(ENVIRONMENT) ## Install what is missing: servers, and .venv with the package and its tools
 
@@ -31,8 +34,9 @@ lint: $(ENVIRONMENT) ## Check style, format and the order of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(ENVIRONMENT) ## Check the types
+types: $(ENVIRONMENT) ## Check the types, the dashboard's against the API's description
 	$(BIN)/mypy
+	$(BIN)/python -m scripts.web_types
 
 bench: setup ## Run every benchmark
 	@set -e; for file in benchmarks/*.py; do \
@@ -41,6 +45,12 @@ bench: setup ## Run every benchmark
 			echo "== $$name"; $(BIN)/python -m benchmarks.$$name; \
 		fi; \
 	done
+
+bench-web: need-tests $(ENVIRONMENT) ## Watch the dashboard with 5,000 containers (WEB_SECONDS=60)
+	$(BIN)/python -m scripts.bench_web --seconds $(WEB_SECONDS)
+
+screenshots: need-tests $(ENVIRONMENT) ## Draw the pictures of the documentation anew
+	$(BIN)/python -m scripts.screenshots
 
 chaos: setup ## Kill and cut off servers under load, and look for what was lost
 	$(BIN)/python -m benchmarks.chaos
@@ -51,14 +61,14 @@ fuzz: setup ## Feed the selector parser with made-up input (FUZZ_SECONDS=60)
 	$(BIN)/python fuzz/selector.py -max_total_time=$(FUZZ_SECONDS)
 
 clean: ## Remove the environment and all that was built; the data in var/ stays
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf .venv build dist monitor/static dashboard/node_modules *.egg-info .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 need-python need-servers need-tests:
 	@PYTHON=$(PYTHON) scripts/setup.sh $(@:need-%=%)
 
 # Only the order counts: a bare machine has no venv module before need-python.
-$(ENVIRONMENT): setup.cfg pyproject.toml $(wildcard setup.py) | need-python
+$(ENVIRONMENT): setup.cfg pyproject.toml setup.py $(DASHBOARD) | need-python
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $@

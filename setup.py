@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import ClassVar
 
 from setuptools import Command, setup
 from setuptools.command.build import build
@@ -28,9 +29,10 @@ def skipped() -> bool:
 
 def has_node() -> bool:
     """Return whether a Node.js that is new enough, and its npm, are on the PATH."""
-    if not (shutil.which("npm") and shutil.which("node")):
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
         return False
-    said = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603 - found on the PATH
     version = re.match(r"v(\d+)\.(\d+)", said)
     return version is not None and tuple(map(int, version.groups())) >= NODE
 
@@ -39,7 +41,7 @@ class BuildWeb(Command):
     """Build ``dashboard/`` into ``monitor/static``."""
 
     description = "build the dashboard"
-    user_options: list[tuple[str, str | None, str]] = []
+    user_options: ClassVar[list[tuple[str, str | None, str]]] = []
     editable_mode = False
 
     def initialize_options(self) -> None:
@@ -69,7 +71,7 @@ class BuildWeb(Command):
         npm = shutil.which("npm")
         if npm is None:
             raise SystemExit("the dashboard needs Node.js with npm; MONITOR_SKIP_WEB=1 installs without it")
-        subprocess.run([npm, *arguments], cwd=DASHBOARD, check=True)
+        subprocess.run([npm, *arguments], cwd=DASHBOARD, check=True)  # noqa: S603 - our own arguments
 
     def get_source_files(self) -> list[str]:
         """Return what a source distribution must hold."""
@@ -89,7 +91,7 @@ class BuildWeb(Command):
 class Build(build):
     """``build`` with the dashboard."""
 
-    sub_commands = [("build_web", None), *build.sub_commands]
+    sub_commands: ClassVar = [("build_web", None), *build.sub_commands]
 
 
 setup(

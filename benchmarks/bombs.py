@@ -23,6 +23,7 @@ UNPACKED_BYTES = 1 << 30
 PIECE_BYTES = 1 << 20
 OTHERS = 4  # connections that only read: both workers have some, but for 1 in 8 times
 PAUSE_SECONDS = 0.002  # between two of their requests
+SALVO_PAUSE_SECONDS = 0.1  # from the last answer to the next eight
 ANSWER_SECONDS = 30.0
 WANTED_MS = 50.0
 
@@ -94,6 +95,7 @@ async def salvo(
     while time.perf_counter() < deadline:
         thrown = (throw(stack, agent, body, authenticated=authenticated) for agent in agents)
         statuses += await asyncio.gather(*thrown)
+        await asyncio.sleep(SALVO_PAUSE_SECONDS)
     return statuses
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from benchmarks.stack import Agent
+from monitor.dev.files import LOOPBACK
 from monitor.ingest.counters import Counters, counters_of
 from monitor.ingest.samples import AgentRef, samples_of
 from monitor.wire.push import Push
@@ -169,7 +170,7 @@ class Flooded(msgspec.Struct, frozen=True):
 
 
 class Flood:
-    """Connections to one server that stay open from flood to flood."""
+    """Connections to one server; to the service they stay open from flood to flood."""
 
     def __init__(self, port: int, agents: Sequence[Agent], connections: int, *, as_lines: bool) -> None:
         """Spread *agents* over at most as many connections; an agent keeps to its own."""
@@ -216,6 +217,8 @@ class Flood:
                         else:
                             poll.unregister(number)
                             del waiting[number]
+        if self._as_lines:
+            self.close()  # VictoriaMetrics and vmauth close what lasts longer than two minutes
         return Flooded(len(latencies), latencies, time.thread_time() - cpu)
 
 
@@ -223,27 +226,33 @@ class _Connection:
     """One connection: one request at a time, its agents in turn."""
 
     def __init__(self, port: int, agents: deque[Agent]) -> None:
-        self.socket = socket.socket()
         self.agents = agents
         self.sent = 0
         self.began = 0.0
         self._port = port
-        self._is_open = False
+        self._socket: socket.socket | None = None
         self._rest = memoryview(b"")
         self._answer = b""
 
+    @property
+    def socket(self) -> socket.socket:
+        """The open socket."""
+        assert self._socket is not None
+        return self._socket
+
     def open(self) -> None:
-        """Connect before the first flood: a connection that asks nothing is soon closed."""
+        """Connect if it is not connected."""
         self.sent = 0
-        if not self._is_open:
-            self.socket.connect(("127.0.0.1", self._port))
-            self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self.socket.setblocking(False)
-            self._is_open = True
+        if self._socket is None:
+            self._socket = socket.create_connection((LOOPBACK, self._port))
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setblocking(False)
 
     def close(self) -> None:
         """Close the connection."""
-        self.socket.close()
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
 
     def send(self, make: _Maker, clock: Clock) -> int:
         """Send the next agent's push; return the events to wait for."""

@@ -16,9 +16,11 @@ from aiohttp import web
 import monitor.agents.routes
 import monitor.alerts.routes
 import monitor.auth.routes
+import monitor.commands.routes
 import monitor.ingest.routes
 import monitor.inventory.routes
 import monitor.lifecycle.routes
+import monitor.logs.routes
 import monitor.metrics.routes
 import monitor.prometheus.routes
 import monitor.prometheus.write
@@ -29,15 +31,21 @@ from monitor.alerts.live.turn import LIVE, Live
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
 from monitor.auth.middleware import authentication, public, security_of
+from monitor.commands import poll
 from monitor.config import CONFIG, ConfigFile
 from monitor.db.migrate import is_owner, missing
 from monitor.db.postgres import connection, pool_context
+from monitor.db.wakeups import wakeups_context
 from monitor.errors import StorageUnavailable
 from monitor.ingest.push import ingest_context
 from monitor.inventory.lists import inventory_context
 from monitor.journal.journal import TICK_SECONDS, journal_context
 from monitor.journal.upkeep import LOOK_SECONDS, keep_journal, keep_leases
 from monitor.lifecycle import deletion, offline
+from monitor.logs import compact, retention
+from monitor.logs.ingest import ceilings
+from monitor.logs.ingest.append import appends_context
+from monitor.logs.searches import searches_context
 from monitor.notify import deliver
 from monitor.notify.outlet import outlet_context
 from monitor.tsdb.client import TSDB, tsdb_context
@@ -72,6 +80,14 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
     if role in ("web", "all"):
         app.cleanup_ctx.append(ingest_context)
         app.cleanup_ctx.append(inventory_context)
+        app.cleanup_ctx.append(wakeups_context(config))
+        app.cleanup_ctx.append(poll.polls_context)
+        app.cleanup_ctx.append(background(poll.LOOK_SECONDS, poll.look))
+        app.on_shutdown.append(poll.end_polls)
+        app.cleanup_ctx.append(appends_context)
+        app.cleanup_ctx.append(ceilings.ceilings_context)
+        app.cleanup_ctx.append(background(ceilings.EXCHANGE_SECONDS, ceilings.exchange))
+        app.cleanup_ctx.append(searches_context)
         add_routes(app)
     if role in ("background", "all"):
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
@@ -82,6 +98,9 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
             app.cleanup_ctx.append(background(deliver.ROUND_SECONDS, deliver.deliver))
         app.cleanup_ctx.append(background(deliver.SWEEP_SECONDS, deliver.forget_old))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, forget_old_failures))
+        app.cleanup_ctx.append(background(poll.FORGET_SECONDS, poll.forget))
+        app.cleanup_ctx.append(background(retention.ROUND_SECONDS, retention.keep_days))
+        app.cleanup_ctx.append(background(compact.ROUND_SECONDS, compact.compact_due))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, check_victoriametrics))
     return app
 
@@ -95,6 +114,8 @@ def add_routes(app: web.Application) -> None:
         monitor.agents.routes,
         monitor.ingest.routes,
         monitor.lifecycle.routes,
+        monitor.commands.routes,
+        monitor.logs.routes,
         monitor.inventory.routes,
         monitor.alerts.routes,
         monitor.metrics.routes,

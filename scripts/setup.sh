@@ -53,6 +53,7 @@ if [ "$purpose" = tests ]; then
     need docker.io any_program dockerd
     need busybox-static has_static_busybox
     need prometheus any_program promtool
+    need chromium any_program chromium
     need prometheus-alertmanager any_program prometheus-alertmanager alertmanager
 fi
 

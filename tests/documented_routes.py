@@ -16,7 +16,7 @@ from aiohttp import web
 
 from monitor.app import add_routes
 
-PENDING = frozenset(("alerts", "scaling", "commands", "logs"))
+PENDING = frozenset(("alerts", "scaling", "tail"))
 PAGES = "monitor.web.static"
 
 
@@ -180,18 +180,26 @@ DOCUMENTED = [
         "api.md",
         """
         GET  /api/v1/logs/search
+        """,
+    ),
+    *_rows(
+        "tail",
+        "api.md",
+        """
         GET  /api/v1/logs/containers/{id}
         GET  /api/v1/logs/pods/{namespace}/{name}
         """,
     ),
+    *_rows("logs", "contract 11", "POST /api/v1/agents/{agentId}/logs"),
     *_rows(
         "logs",
-        "contract 11",
+        "docs/api.md",
         """
-        POST  /api/v1/agents/{agentId}/logs
-        POST  /api/v1/agents/{agentId}/log-streams/{requestId}
+        GET  /api/v1/logs/histogram
+        GET  /api/v1/logs/context
         """,
     ),
+    *_rows("tail", "contract 11", "POST /api/v1/agents/{agentId}/log-streams/{requestId}"),
 ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import aiohttp
@@ -56,6 +57,12 @@ SELECTOR = {"metric": METRIC}
 QUERY = {"query": METRIC}
 MATCH = {"match[]": METRIC}
 WINDOW = {"start": "0", "end": "60", "step": "15"}
+LOG_LINE = {
+    "time": datetime.now(UTC).isoformat(),
+    "stream": "stdout",
+    "message": MARKER,
+    "containerId": MARKER,
+}
 
 # Of the discard port: a test message is refused at once.
 CHANNEL = {"name": MARKER, "type": "webhook", "settings": {"url": "http://localhost:9/"}}
@@ -86,6 +93,14 @@ EXAMPLES: dict[str, Example] = {
     "GET /api/v1/agents": Example(shows=True),
     "POST /api/v1/agents/{agentId}/push": Example("agent", 200, {"version": "1.0"}, resource="agent"),
     "DELETE /api/v1/agents/{agentId}": Example("member", 204, resource="agent", reads_body=False),
+    "GET /api/v1/agents/{agentId}/commands": Example("agent", 204, params={"wait": "0"}, resource="agent"),
+    "POST /api/v1/agents/{agentId}/commands/{cid}/result": Example(
+        "agent", 404, {"status": "succeeded"}, resource="agent"
+    ),
+    "POST /api/v1/agents/{agentId}/logs": Example("agent", 200, LOG_LINE, resource="agent"),
+    "GET /api/v1/logs/search": Example(shows=True),
+    "GET /api/v1/logs/histogram": Example(),
+    "GET /api/v1/logs/context": Example("viewer", 404, params={"id": "A" * 27}),
     "GET /api/v1/containers": Example(shows=True),
     "GET /api/v1/pods": Example(shows=True),
     "GET /api/v1/nodes": Example(shows=True),
@@ -145,7 +160,7 @@ class World:
         example = EXAMPLES[route]
         method, path = route.split(" ", 1)
         where = self.ids if ids is None else ids
-        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case")
+        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case").replace("{cid}", "cmd_unknown")
         if example.resource:
             path = path.replace("{id}", where[example.resource])
         options = {"params": example.params} | options
@@ -234,5 +249,8 @@ async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> Wo
     }
     path = f"/api/v1/agents/{agent_id}/push"
     async with session.post(path, json=push, headers=bearer(token)) as response:
+        assert response.status == 200, await response.text()
+    path = f"/api/v1/agents/{agent_id}/logs"
+    async with session.post(path, json=LOG_LINE, headers=bearer(token)) as response:
         assert response.status == 200, await response.text()
     return World(session, pool, org_id, callers, ids)

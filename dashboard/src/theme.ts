@@ -11,6 +11,7 @@ export const theme = createTheme({
   cursorType: "pointer",
   components: {
     Button: { defaultProps: { loaderProps: { type: "dots" } } },
+    Modal: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
     Tooltip: { defaultProps: { withArrow: true, openDelay: 300, events: { hover: true, focus: true, touch: true } } },
   },
 });

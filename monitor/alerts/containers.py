@@ -13,7 +13,7 @@ from monitor.wire.derived import COMPOSE_SERVICE, group_of, is_running, stats_fa
 from monitor.wire.push import Container
 
 _CONTAINER = attrgetter("id", "name", "image")
-_MEMORY, _STATS_OK = attrgetter("memory_usage_mb"), attrgetter("stats_ok")
+_MEMORY, _STATS_OK, _STATE = attrgetter("memory_usage_mb"), attrgetter("stats_ok"), attrgetter("state")
 
 
 def failed(containers: Sequence[Container]) -> Sequence[int]:
@@ -24,8 +24,13 @@ def failed(containers: Sequence[Container]) -> Sequence[int]:
     return [number for number, container in enumerate(containers) if stats_failed(container)]
 
 
+def count_running(containers: Sequence[Container]) -> int:
+    """Return how many containers run; quicker than to ask ``is_running`` of each."""
+    return list(map(_STATE, containers)).count("running")
+
+
 def _running(containers: Sequence[Container]) -> Column:
-    if all(map(is_running, containers)):
+    if count_running(containers) == len(containers):
         return [1] * len(containers)
     return [None if c.state is None else int(is_running(c)) for c in containers]
 

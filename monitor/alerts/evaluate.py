@@ -137,7 +137,7 @@ def _judge_table(
             for number in untold:
                 column[number] = nan
         held = bounds.get(metric)
-        if held is None or not _is_within(held, column):
+        if held is None or not _is_within(held, column, sure=read is not None and not untold):
             labels = labels or [cleaned({**verdict.base, **table.labels(row, verdict.names)}) for row in rows]
             changed[metric] = _judge_column(verdict, table, metric, rules, rows, labels, column)
     if known is not None and known.identity == identity and not changed:
@@ -145,12 +145,11 @@ def _judge_table(
     return Watched(identity, {**bounds, **changed})
 
 
-def _is_within(bounds: Bounds, column: Column) -> bool:
-    """Tell whether no value of *column* changes an alert."""
+def _is_within(bounds: Bounds, column: Column, *, sure: bool) -> bool:
+    """Tell whether no value of *column* changes an alert; *sure* if none is NaN."""
     low, high = bounds.low, bounds.high
     try:
-        total = sum(column)  # type: ignore[arg-type]  # None and UNSET raise
-        if column and not isnan(total):  # NaN would hide from max()
+        if column and (sure or not isnan(sum(column))):  # type: ignore[arg-type]  # NaN would hide from max()
             if isinstance(high, list):
                 return not any(map(gt, column, high)) and not any(map(lt, column, low))  # type: ignore[arg-type]
             return max(column) <= high and (low == -inf or min(column) >= low)  # type: ignore[type-var,operator]

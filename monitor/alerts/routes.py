@@ -26,7 +26,7 @@ from monitor.auth.middleware import requires
 from monitor.auth.models import TENANT
 from monitor.db.postgres import connection, found, transaction
 from monitor.errors import BadRequest, NotFound
-from monitor.web.codec import no_content, read_body, reply
+from monitor.web.codec import check_type, decode, no_content, read_body, read_bytes, reply
 from monitor.web.openapi import describes
 
 RULES = ("/api/v1/alerts/rules", "/api/v1/alert-rules")
@@ -119,9 +119,7 @@ async def show_alert(request: web.Request) -> web.Response:
 @describes(body=Acknowledgement, status=204)
 async def acknowledge(request: web.Request) -> web.Response:
     """Acknowledge an alert that is firing."""
-    comment = (await read_body(request, Acknowledgement, optional=True)).comment or ""
-    if "\0" in comment:
-        raise BadRequest("comment: NUL is not allowed", field="comment")
+    comment = await _comment(request)
     async with transaction(request.app) as conn:
         change = await store.acknowledge(conn, request[TENANT].org_id, request.match_info["id"], comment)
         await tell(conn, [found(change)])
@@ -138,6 +136,17 @@ async def resolve(request: web.Request) -> web.Response:
             raise NotFound
         await tell(conn, await store.resolve_where(conn, org_id, "user", alert_id=alert_id))
     return no_content()
+
+
+async def _comment(request: web.Request) -> str:
+    body = await read_bytes(request)
+    if not body.strip():
+        return ""  # whatever type it is said to be: some clients name one for no body
+    check_type(request)
+    comment = decode(body, Acknowledgement).comment or ""
+    if "\0" in comment:
+        raise BadRequest("comment: NUL is not allowed", field="comment")
+    return comment
 
 
 def _state(request: web.Request) -> State | None:

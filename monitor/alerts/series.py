@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from math import nan
 from operator import attrgetter
 from typing import Final
 
-from monitor.alerts.containers import CONTAINERS, RATES, failed
+from monitor.alerts.containers import CONTAINERS, RATES, count_running, failed
 from monitor.alerts.kubernetes import KUBERNETES
 from monitor.alerts.table import Column, Labels, Rows, Table, Value
 from monitor.tsdb.catalogue import BY_NAME, Metric, metrics_of
-from monitor.wire.derived import is_running
 from monitor.wire.push import Container, Push
 
 AGENT_UP: Final = "agent_up"
@@ -34,10 +32,12 @@ def _summed(metric: Metric) -> Callable[[Rows], Column]:
     read, scale = attrgetter(metric.attribute), metric.scale
 
     def total(containers: Sequence[Container]) -> Value:
-        if failed(containers):
-            return nan
-        sent = [value for value in map(read, containers) if isinstance(value, (int, float))]
-        return sum(sent) * scale if sent or not containers else None  # no container: 0
+        try:
+            whole: float = sum(map(read, containers))
+        except TypeError:  # None and UNSET are rare
+            sent = [value for value in map(read, containers) if isinstance(value, (int, float))]
+            return sum(sent) * scale if sent else None
+        return whole * scale
 
     return lambda pushes: [total(push.containers) for push in pushes]
 
@@ -113,11 +113,19 @@ TABLES: Final[tuple[Table, ...]] = (
     _of_push(
         {
             "agent_containers": lambda push: len(push.containers or ()),
-            "agent_containers_running": lambda push: sum([is_running(c) for c in push.containers or ()]),
+            "agent_containers_running": lambda push: count_running(push.containers or ()),
         },
         attrgetter("containers"),
     ),
-    Table("agent", _SUMS, _single(attrgetter("containers"), lambda push: True), _one, _unlabelled),
+    Table(
+        "agent",
+        _SUMS,
+        _single(attrgetter("containers"), lambda push: True),
+        _one,
+        _unlabelled,
+        # A sum that lacks a container would look like idleness.
+        untold=lambda pushes: [0] if failed(pushes[0].containers) else (),
+    ),
     _of_push({"agent_pods": lambda push: len(push.pods or ())}, attrgetter("pods")),
     _of_push({"agent_nodes": lambda push: len(push.nodes or ())}, attrgetter("nodes")),
 )

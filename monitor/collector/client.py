@@ -17,14 +17,21 @@ from msgspec import Struct
 from yarl import URL
 
 from monitor.collector.failure import AgentStopped, BodyRefused, ServiceAway
+from monitor.wire.commands import Command, CommandResult
+from monitor.wire.logs import BATCH_ID_HEADER, CONTENT_TYPE, Accepted
 from monitor.wire.push import PushReply, Registered, Registration
 
 REQUEST_SECONDS = 30.0  # for the whole request; the service answers a push in milliseconds
 CONNECT_SECONDS = 10.0
+COMMAND_WAIT_SECONDS = 25
+# The service answers a poll after its wait; longer means that it or the way to it is gone.
+POLL_SECONDS = COMMAND_WAIT_SECONDS + 15.0
 RETRY_AFTER_LIMIT_SECONDS = 300.0  # a wrong header must not silence the agent for a day
 TEXT_LIMIT = 500  # characters of the service's words that are logged
 # The verdicts on a body.  Everything else may be a proxy's or a passing state: ask again.
 REFUSED_STATUSES = frozenset({400, 413, 415, 422})
+
+TOKEN_REFUSED = "the agent was deleted or its token is no longer valid"  # noqa: S105 (no token)
 
 Reply = TypeVar("Reply")
 
@@ -51,7 +58,6 @@ class Service:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS, connect=CONNECT_SECONDS),
             headers={"User-Agent": self._user_agent},
             trust_env=True,  # HTTPS_PROXY and NO_PROXY: many hosts reach out through a proxy only
         )
@@ -91,25 +97,80 @@ class Service:
             ServiceAway: Ask again later.
         """
         answer = await self._post(
-            self._base / agent_id / "push",
-            body,
-            {"Authorization": f"Bearer {token}", "Content-Encoding": "gzip"},
+            self._base / agent_id / "push", body, _bearer(token) | {"Content-Encoding": "gzip"}
         )
         if answer.status == 200:
             return _decode(answer, PushReply)
+        _raise_refusal(answer)
+        raise _away(answer)
+
+    async def next_command(self, agent_id: str, token: str) -> Command | None:
+        """Wait up to 25 s for a command; None if there was none.
+
+        Raises:
+            AgentStopped, ServiceAway: As ``push``.
+        """
+        answer = await self._request(
+            "GET",
+            (self._base / agent_id / "commands").with_query(wait=COMMAND_WAIT_SECONDS),
+            None,
+            _bearer(token),
+            POLL_SECONDS,
+        )
+        if answer.status == 200:
+            return _decode(answer, Command)
+        if answer.status == 204:
+            return None
         if answer.status == 401:
-            raise AgentStopped("the agent was deleted or its token is no longer valid")
-        if answer.status in REFUSED_STATUSES:
-            raise BodyRefused(_told(answer))
+            raise AgentStopped(TOKEN_REFUSED)
+        raise _away(answer)
+
+    async def report(self, agent_id: str, token: str, command_id: str, result: CommandResult) -> None:
+        """Report what came of a command; one that the service no longer knows needs no report.
+
+        Raises:
+            AgentStopped, BodyRefused, ServiceAway: As ``push``.
+        """
+        url = self._base / agent_id / "commands" / command_id / "result"
+        answer = await self._post(url, msgspec.json.encode(result), _bearer(token))
+        if answer.status in {200, 204, 404}:
+            return
+        _raise_refusal(answer)
+        raise _away(answer)
+
+    async def ship_logs(self, agent_id: str, token: str, batch_id: str, body: bytes) -> None:
+        """Send *body*, gzipped NDJSON; the service takes a batch id once.
+
+        Raises:
+            AgentStopped, BodyRefused, ServiceAway: As ``push``.
+        """
+        answer = await self._post(
+            self._base / agent_id / "logs",
+            body,
+            _bearer(token)
+            | {"Content-Type": CONTENT_TYPE, "Content-Encoding": "gzip", BATCH_ID_HEADER: batch_id},
+        )
+        if answer.status == 200:
+            _decode(answer, Accepted)
+            return
+        _raise_refusal(answer)
         raise _away(answer)
 
     async def _post(self, url: URL, body: bytes, headers: dict[str, str]) -> Answer:
+        return await self._request("POST", url, body, headers, REQUEST_SECONDS)
+
+    async def _request(
+        self, method: str, url: URL, body: bytes | None, headers: dict[str, str], seconds: float
+    ) -> Answer:
+        json = {"Content-Type": "application/json"} if body is not None else {}
         try:
-            async with self._session.post(
+            async with self._session.request(
+                method,
                 url,
                 data=body,
-                headers={"Content-Type": "application/json"} | headers,
+                headers=json | headers,
                 allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(total=seconds, connect=CONNECT_SECONDS),
             ) as response:
                 return Answer(
                     response.status,
@@ -137,6 +198,18 @@ def retry_after_seconds(header: str) -> float:
     except ValueError:
         return 0.0
     return min(seconds, RETRY_AFTER_LIMIT_SECONDS) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def _bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+def _raise_refusal(answer: Answer) -> None:
+    """Raise what ends the agent, or the sending of one body."""
+    if answer.status == 401:
+        raise AgentStopped(TOKEN_REFUSED)
+    if answer.status in REFUSED_STATUSES:
+        raise BodyRefused(_told(answer))
 
 
 def _decode(answer: Answer, kind: type[Reply]) -> Reply:

@@ -17,6 +17,7 @@ import structlog
 from yarl import URL
 
 from monitor.collector.failure import AgentStopped
+from monitor.collector.logs.ship import LogSettings
 from monitor.collector.run import Settings, preview, run, run_once
 from monitor.wire.duration import parse_duration
 from monitor.wire.push import AgentType
@@ -27,6 +28,7 @@ DOCKER_SCHEMES = ("unix", "tcp", "http", "https")
 LONGEST_INTERVAL_SECONDS = 60.0  # the service takes an agent for offline after 90 s
 SHORTEST_INTERVAL_SECONDS = 1.0  # pushes closer than this make no rates
 NAME_BYTES = 1_024  # the service refuses longer ones
+BYTES_PER_MEBIBYTE = 1024 * 1024
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 Result = TypeVar("Result")
@@ -41,6 +43,21 @@ def interval_seconds(ctx: click.Context, param: click.Parameter, text: str) -> f
     if not SHORTEST_INTERVAL_SECONDS <= seconds <= LONGEST_INTERVAL_SECONDS:
         raise click.BadParameter(f"{text!r} is not between 1s and 60s", ctx, param)
     return seconds
+
+
+def since_seconds(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """Return the seconds of ``now`` or of a duration such as ``1h``."""
+    try:
+        return 0.0 if text == "now" else parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}, or now", ctx, param) from error
+
+
+def globs(ctx: click.Context, param: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the globs, none of them empty."""
+    if not all(texts):
+        raise click.BadParameter("must not be empty", ctx, param)
+    return texts
 
 
 def service_url(ctx: click.Context, param: click.Parameter, text: str | None) -> str | None:
@@ -158,6 +175,30 @@ def first_state_dir(ctx: click.Context, param: click.Parameter, value: str) -> P
     show_default=True,
     help="Address of the Docker engine.",
 )
+@click.option("--no-logs", is_flag=True, envvar="MONITOR_NO_LOGS", help="Ship no logs.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    callback=globs,
+    envvar="MONITOR_LOGS_EXCLUDE",
+    help="Ship no logs of the containers with such a name, e.g. 'test-*'; may be repeated.",
+)
+@click.option(
+    "--logs-since",
+    callback=since_seconds,
+    default="now",
+    envvar="MONITOR_LOGS_SINCE",
+    show_default=True,
+    help="How far back the first start reaches, e.g. 1h; later starts go on where the last one stood.",
+)
+@click.option(
+    "--logs-spool",
+    type=click.IntRange(min=1, max=1024 * 1024),
+    default=128,
+    envvar="MONITOR_LOGS_SPOOL",
+    show_default=True,
+    help="Mebibytes of compressed log lines to hold back at most while the service is away.",
+)
 @click.option("--once", is_flag=True, help="Push one snapshot and end.")
 @click.option("--dry-run", is_flag=True, help="With --once: print the snapshot and push nothing.")
 @click.option(
@@ -179,11 +220,15 @@ def agent(
     state_dir: Path,
     pool: str | None,
     docker_host: str,
+    no_logs: bool,
+    exclude: tuple[str, ...],
+    logs_since: float,
+    logs_spool: int,
     once: bool,
     dry_run: bool,
     log_level: str,
 ) -> None:
-    """Watch this host's containers and push them to the service.
+    """Watch this host's containers, push them and their logs to the service, and follow its commands.
 
     Registers on its first start and keeps its identity in the state directory.
     """
@@ -209,6 +254,7 @@ def agent(
         interval_seconds=interval,
         state_dir=state_dir,
         docker_host=docker_host,
+        logs=None if no_logs else LogSettings(exclude, logs_since, logs_spool * BYTES_PER_MEBIBYTE),
     )
     _finish(run_once(settings) if once else _run_until_signal(settings))
 

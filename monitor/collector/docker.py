@@ -83,7 +83,7 @@ class Engine:
 
     def __init__(self, docker_host: str) -> None:
         self._docker_host = docker_host
-        self._api = NEWEST_API
+        self._api: tuple[int, int] | None = None
         self._cpu_samples: dict[str, CpuSample] = {}
 
     async def __aenter__(self) -> Self:
@@ -167,7 +167,7 @@ class Engine:
         return container_of(listed, None)
 
     async def _get_stats(self, container_id: str) -> tuple[int, bytes]:
-        one_shot = {"one-shot": "true"} if self._api >= ONE_SHOT_API else {}
+        one_shot = {"one-shot": "true"} if self._api and self._api >= ONE_SHOT_API else {}
         return await self._get(f"containers/{container_id}/stats", {"stream": "false"} | one_shot)
 
     async def _get(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
@@ -176,7 +176,7 @@ class Engine:
             return reply.status, await reply.read()
 
     def _url(self, path: str, query: dict[str, str]) -> URL:
-        major, minor = self._api
+        major, minor = self._api or NEWEST_API
         return URL(f"{self._docker.docker_host}/v{major}.{minor}/{path}").with_query(query)
 
     async def inspect(self, container_id: str) -> Inspected:
@@ -205,6 +205,9 @@ class Engine:
         """
         limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
         try:
+            if self._api is None:
+                async with asyncio.timeout(LIST_SECONDS):
+                    self._api = await self._negotiate()
             async with (
                 aiodocker.Docker(url=self._docker_host) as docker,
                 docker.session.get(self._url(path, query), timeout=limit) as reply,
@@ -224,7 +227,7 @@ def container_of(listed: EngineContainer, usage: Usage | None) -> Container:
     used = usage or Usage()
     return Container(
         id=listed.id,
-        name=_name_of(listed),
+        name=name_of(listed),
         short_id=listed.id[:12],
         image=listed.image,
         status=listed.status,
@@ -263,7 +266,8 @@ def _fits(text: str) -> bool:
     return len(text.encode()) <= LABEL_BYTES and "\0" not in text
 
 
-def _name_of(listed: EngineContainer) -> str:
+def name_of(listed: EngineContainer) -> str:
+    """Return the container's own name, without its slash."""
     # A linked container also bears names such as "/other/alias"; its own has one slash.
     own = min(listed.names or [], key=lambda name: name.count("/"), default="")
     return own.removeprefix("/") or listed.id[:12]

@@ -1,7 +1,8 @@
-"""The agent's loop: collect on a steady beat, deliver as fast as the service takes it.
+"""The agent's loops: collect on a steady beat, deliver as fast as the service takes it.
 
 Collecting and delivering only meet in the spool, so a service that is away or
-slow never delays a snapshot, and a snapshot never overtakes an older one.
+slow never delays a snapshot, and a snapshot never overtakes an older one.  Logs
+have a spool of their own, and commands a journal.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import gzip
 import math
-import random
 import time
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +19,13 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from monitor.collector.backoff import keep_trying
 from monitor.collector.client import Service, json_of
 from monitor.collector.docker import Engine
+from monitor.collector.executor import Commands, Executor
 from monitor.collector.failure import AgentStopped, BodyRefused, EngineAway, ServiceAway
+from monitor.collector.journal import Journal
+from monitor.collector.logs.ship import LogSettings, Shipper
 from monitor.collector.spool import Spool
 from monitor.collector.state import Identity, StateDir
 from monitor.wire.push import AgentType, Container, Push, Registration
@@ -29,13 +34,15 @@ log = structlog.get_logger(__name__)
 
 VERSION = version("monitor")
 USER_AGENT = f"monitor-agent/{VERSION}"
-BACKOFF_FIRST_SECONDS = 1.0
-BACKOFF_LIMIT_SECONDS = 60.0  # a service that came back is found within a minute, below its 90 s to offline
-BACKOFF_DOUBLINGS = 6  # 2^6 is past the limit
+# By type of command; one that is not here is reported as failed.
+EXECUTORS: Mapping[str, Executor] = {}
 
 
 class Settings(Struct, frozen=True):
-    """What the command line gives; ``api_key`` is needed for the registration only."""
+    """What the command line gives; ``api_key`` is needed for the registration only.
+
+    Without ``logs`` none are shipped.
+    """
 
     url: str
     api_key: str | None
@@ -45,6 +52,7 @@ class Settings(Struct, frozen=True):
     interval_seconds: float
     state_dir: Path
     docker_host: str
+    logs: LogSettings | None = LogSettings()
 
 
 class Agent:
@@ -63,6 +71,10 @@ class Agent:
                 "holds no agent registered before",
                 exit_code=2,
             )
+        self._registered = asyncio.Event()
+        if self._identity is not None:
+            self._registered.set()
+        self._commands = Commands(Journal(state.path), EXECUTORS)
         self._seq = self._spool.newest_seq
         self._arrived = asyncio.Event()
         if len(self._spool):
@@ -109,33 +121,46 @@ class Agent:
             reply = await self._service.push(identity.agent_id, identity.token, body)
             log.debug("pushed", seq=seq, log_requests=len(reply.log_requests), held=len(self._spool) - 1)
         except BodyRefused as error:
-            log.error("snapshot refused and dropped", seq=seq, error=str(error))  # noqa: TRY400 (no bug of ours)
+            log.error("snapshot refused and dropped", seq=seq, error=str(error))
         except AgentStopped as error:
-            raise AgentStopped(f"{error}; remove {self._state.identity_path} to register again") from error
+            raise self._told_what_to_remove(error) from error
         self._spool.remove(seq)
         return True
 
     async def deliver_forever(self) -> None:
         """Deliver whatever is held, oldest first, backing off while the service is away."""
-        failures = 0
-        while True:
+
+        async def deliver_when_there_is_one() -> None:
             await self._arrived.wait()
-            try:
-                if not await self.deliver_oldest():
-                    self._arrived.clear()
-                if failures:
-                    log.info("the service is back", held=len(self._spool))
-                failures = 0
-            except ServiceAway as error:
-                seconds = backoff_seconds(failures, error.retry_after_seconds, random.random())  # noqa: S311 (jitter)
-                failures += 1
-                log.warning(
-                    "not delivered",
-                    error=str(error),
-                    held=len(self._spool),
-                    retry_in_seconds=round(seconds, 1),
-                )
-                await asyncio.sleep(seconds)
+            if not await self.deliver_oldest():
+                self._arrived.clear()
+
+        await keep_trying(deliver_when_there_is_one, "push")
+
+    async def execute_forever(self) -> None:
+        """Execute the service's commands, one after the other."""
+        identity = await self._known_identity()
+        await self._or_told(keep_trying(lambda: self._commands.round(self._service, identity), "commands"))
+
+    async def ship_forever(self, shipper: Shipper) -> None:
+        """Deliver the log lines that *shipper* reads."""
+        identity = await self._known_identity()
+        await self._or_told(keep_trying(lambda: shipper.deliver(self._service, identity), "logs"))
+
+    async def _known_identity(self) -> Identity:
+        await self._registered.wait()
+        if self._identity is None:
+            raise AssertionError("set before the event")
+        return self._identity
+
+    async def _or_told(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except AgentStopped as error:
+            raise self._told_what_to_remove(error) from error
+
+    def _told_what_to_remove(self, error: AgentStopped) -> AgentStopped:
+        return AgentStopped(f"{error}; remove {self._state.identity_path} to register again")
 
     async def _register(self) -> Identity:
         settings = self._settings
@@ -145,6 +170,7 @@ class Agent:
         registered = await self._service.register(registration, settings.api_key or "")
         self._identity = Identity(registered.agent_id, registered.token, settings.url)
         self._state.save_identity(self._identity)
+        self._registered.set()
         log.info("registered", agent_id=registered.agent_id, name=settings.name)
         return self._identity
 
@@ -160,12 +186,19 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     with StateDir(settings.state_dir) as state:
         async with Engine(settings.docker_host) as engine, Service(settings.url, USER_AGENT) as service:
             agent = Agent(settings, state, engine, service)
+            shipper = Shipper(engine, state.path, settings.logs) if settings.logs else None
             log.info("agent started", version=VERSION, url=settings.url, interval=settings.interval_seconds)
             tasks = [
                 asyncio.create_task(agent.collect_forever(), name="collect"),
                 asyncio.create_task(agent.deliver_forever(), name="deliver"),
+                asyncio.create_task(agent.execute_forever(), name="commands"),
                 asyncio.create_task(stop.wait(), name="stop"),
             ]
+            if shipper is not None:
+                tasks += [
+                    asyncio.create_task(shipper.read_forever(), name="read logs"),
+                    asyncio.create_task(agent.ship_forever(shipper), name="ship logs"),
+                ]
             try:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
@@ -228,19 +261,3 @@ def next_seq(last: int, collected_at: datetime) -> int:
 def next_tick(start: float, interval: float, now: float) -> float:
     """Return the first of ``start + k * interval`` that lies after *now*; all in seconds."""
     return start + (math.floor((now - start) / interval) + 1) * interval
-
-
-def backoff_seconds(failures: int, retry_after_seconds: float, fraction: float) -> float:
-    """Return how long to wait before the next attempt.
-
-    Full jitter, ``fraction * min(limit, first * 2^failures)``, on top of what the
-    service asked for: a fleet that was told the same does not come back at once.
-    https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
-
-    Args:
-        failures: Attempts that failed before this one, from 0.
-        retry_after_seconds: What the service asked for, 0 if nothing.
-        fraction: A random number in [0, 1).
-    """
-    ceiling = min(BACKOFF_LIMIT_SECONDS, BACKOFF_FIRST_SECONDS * 2.0 ** min(failures, BACKOFF_DOUBLINGS))
-    return retry_after_seconds + fraction * ceiling

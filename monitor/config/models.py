@@ -177,6 +177,8 @@ class OrgLimits(Section, frozen=True):
     series_per_push: Ceiling = 50_000
     rules: Ceiling = 2_000
     policies: Ceiling = 20_000
+    log_lines_per_second: Ceiling = 100_000
+    log_mib_per_day: Ceiling = 204_800
 
 
 class OrgLimitsOverride(Section, frozen=True):
@@ -186,6 +188,8 @@ class OrgLimitsOverride(Section, frozen=True):
     series_per_push: Ceiling | None = None
     rules: Ceiling | None = None
     policies: Ceiling | None = None
+    log_lines_per_second: Ceiling | None = None
+    log_mib_per_day: Ceiling | None = None
 
 
 class Limits(Section, frozen=True):

@@ -129,6 +129,7 @@ def _sent(value: Number | UnsetType | None) -> Optional:
 
 def container_of(sent: push.Container, agent_id: str) -> Container:
     """Return a pushed container as it is listed."""
+    # None and UNSET are false.
     return Container(
         id=sent.id,
         short_id=sent.short_id or sent.id[:12],
@@ -139,17 +140,17 @@ def container_of(sent: push.Container, agent_id: str) -> Container:
         created=in_utc(sent.created or ""),
         source=sent.source or "docker",
         agent_id=agent_id,
-        cpu_percent=_or(sent.cpu_percent, 0),
-        memory_usage_mb=_or(sent.memory_usage_mb, 0),
-        memory_limit_mb=_or(sent.memory_limit_mb, 0),
-        memory_percent=_or(sent.memory_percent, 0),
-        net_rx_bytes=_or(sent.net_rx_bytes, 0),
-        net_tx_bytes=_or(sent.net_tx_bytes, 0),
-        blk_read_bytes=_or(sent.blk_read_bytes, 0),
-        blk_write_bytes=_or(sent.blk_write_bytes, 0),
+        cpu_percent=sent.cpu_percent or 0,
+        memory_usage_mb=sent.memory_usage_mb or 0,
+        memory_limit_mb=sent.memory_limit_mb or 0,
+        memory_percent=sent.memory_percent or 0,
+        net_rx_bytes=sent.net_rx_bytes or 0,
+        net_tx_bytes=sent.net_tx_bytes or 0,
+        blk_read_bytes=sent.blk_read_bytes or 0,
+        blk_write_bytes=sent.blk_write_bytes or 0,
         ports=sent.ports or [],
         group=group_of(sent),
-        labels=_or(sent.labels, {}),
+        labels=sent.labels or {},
         gpu_percent=_sent(sent.gpu_percent),
         gpu_memory_bytes=_sent(sent.gpu_memory_bytes),
         stats_ok=False if sent.stats_ok is False else UNSET,

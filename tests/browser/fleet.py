@@ -163,10 +163,10 @@ def cluster(at: float, *, measured: bool = True) -> dict[str, Any]:
     return {"version": "0.1.0", "pods": pods, "nodes": nodes, "collectedAt": _iso(at)}
 
 
-def crowd(size: int, at: float) -> dict[str, Any]:
-    """Return a push of *size* containers on one host."""
+def crowd(size: int, at: float, first: int = 0) -> dict[str, Any]:
+    """Return a push of *size* containers on one host, numbered from *first*."""
     containers = []
-    for number in range(size):
+    for number in range(first, first + size):
         load = _load(f"crowd{number}", at)
         containers.append(
             {

@@ -46,6 +46,9 @@ async def ended(*arguments, **environment):
         (["--pool", "p" * 1025], "'--pool'"),
         (["--docker-host", "/var/run/docker.sock"], "'--docker-host'"),
         (["--api-key-file", "/nowhere/key"], "'--api-key-file'"),
+        (["--exclude", ""], "'--exclude'"),
+        (["--logs-since", "soon"], "'--logs-since'"),
+        (["--logs-spool", "0"], "'--logs-spool'"),
     ],
 )
 async def test_bad_input_is_named_and_exits_with_2(arguments, text):

@@ -21,7 +21,14 @@ async def running_agent(app, api, docker_engine, tmp_path):
     """``monitor agent`` as a user starts it, pushing every second."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "monitor", "agent", "--type", "docker", "--name", "e2e"),
-        *("--url", app.base_url, "--interval", f"{INTERVAL_SECONDS:g}s", "--state-dir", str(tmp_path / "agent")),
+        *(
+            "--url",
+            app.base_url,
+            "--interval",
+            f"{INTERVAL_SECONDS:g}s",
+            "--state-dir",
+            str(tmp_path / "agent"),
+        ),
         *("--docker-host", docker_engine.host),
         env={**os.environ, "MONITOR_API_KEY": api.secret},
         stderr=asyncio.subprocess.DEVNULL,
@@ -40,7 +47,9 @@ async def until(condition, seconds: float):
     return value
 
 
-async def test_a_real_container_is_listed_stored_and_read_back(app, api, other, docker_engine, running_agent, servers):
+async def test_a_real_container_is_listed_stored_and_read_back(
+    app, api, other, docker_engine, running_agent, servers
+):
     docker_engine.run("shop-web-1", "sh", "-c", "while :; do :; done")
     try:
 

@@ -11,9 +11,11 @@ import pytest
 from aiohttp import web
 from structlog.testing import capture_logs
 
+from monitor.collector import backoff
 from monitor.collector import run as agent_run
+from monitor.collector.backoff import backoff_seconds
 from monitor.collector.failure import AgentStopped
-from monitor.collector.run import Settings, backoff_seconds, next_seq, next_tick, run, run_once
+from monitor.collector.run import Settings, next_seq, next_tick, run, run_once
 from monitor.collector.spool import Spool
 from monitor.wire.push import Push
 from tests.collector.fakes import API_KEY, TOKEN, FakeService, answer, served, until
@@ -22,7 +24,7 @@ from tests.collector.shapes import cgroup_v1
 
 @pytest.fixture
 def settings(service, engine, tmp_path, monkeypatch):
-    monkeypatch.setattr(agent_run, "BACKOFF_LIMIT_SECONDS", 0.05)
+    monkeypatch.setattr(backoff, "BACKOFF_LIMIT_SECONDS", 0.05)
     return Settings(
         url=service.url,
         api_key=API_KEY,

@@ -1,9 +1,10 @@
 // What the pages ask for.  Lists refresh by themselves, and rest while the tab is hidden.
 
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { answer, api } from "./client";
+import { answer, api, ApiError } from "./client";
 
 export const REFRESH_MS = 10_000; // agents push every 15 s
+const EMPTY_REFRESH_MS = 3_000; // new series can be queried a few seconds after their first push
 const USAGE_REFRESH_MS = 60_000; // counting series costs the storage more than a list does
 
 export const useMe = () =>
@@ -71,7 +72,7 @@ export function windowOf(span: Span, step: number, now: number): Window {
 }
 
 /** Ask for a selector's values over *span*; what was there stays visible until the answer comes. */
-export const useRange = (selector: string, span: Span, step: number, refresh = true) =>
+export const useRange = (selector: string, span: Span, step: number) =>
   useQuery({
     queryKey: ["range", selector, span, step],
     enabled: selector.trim() !== "",
@@ -81,7 +82,11 @@ export const useRange = (selector: string, span: Span, step: number, refresh = t
       const { series } = await answer(api.GET("/api/v1/metrics/range", { params: { query }, signal }));
       return { window, series };
     },
-    refetchInterval: refresh && "lastSeconds" in span ? Math.max(REFRESH_MS, step * 1000) : false,
+    refetchInterval: ({ state }) => {
+      const refused = state.error instanceof ApiError && state.error.status < 500;
+      if (!("lastSeconds" in span) || refused) return false;
+      return state.data?.series.length === 0 ? EMPTY_REFRESH_MS : Math.max(REFRESH_MS, step * 1000);
+    },
     placeholderData: keepPreviousData,
     structuralSharing: false,
   });

@@ -1,11 +1,11 @@
 // The command palette: Ctrl or Cmd and K; pages, and every agent and container by name.
 
-import { createSpotlight, Spotlight } from "@mantine/spotlight";
+import { createSpotlight, Spotlight, useSpotlight } from "@mantine/spotlight";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useNavigate } from "react-router";
 import type { Agent, Container } from "../api/client";
-import { matches } from "../ui/Search";
+import { matcher } from "../ui/Search";
 import { PAGES } from "./pages";
 
 export const [store, palette] = createSpotlight();
@@ -38,9 +38,12 @@ export function Palette() {
       })),
     ];
   };
+  const { opened } = useSpotlight(store);
   const found: Target[] = [];
-  for (const target of targets()) {
-    if (matches(text, target.label, target.kind)) found.push(target);
+  const matches = matcher(text);
+  // Closed, it is drawn with every page: then it must not look at thousands of names.
+  for (const target of opened ? targets() : []) {
+    if (matches(target.label, target.kind)) found.push(target);
     if (found.length === SHOWN) break;
   }
   return (

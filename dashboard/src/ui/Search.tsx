@@ -33,8 +33,12 @@ export function Search({ label }: { label: string }) {
   );
 }
 
-/** Whether all words of *filter* occur in *texts*, in any case. */
-export function matches(filter: string, ...texts: string[]): boolean {
-  const text = texts.join("\n").toLowerCase();
-  return filter.toLowerCase().split(/\s+/).every((word) => text.includes(word));
+/** Return a function that says whether all words of *filter* occur in texts, in any case. */
+export function matcher(filter: string): (...texts: string[]) => boolean {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  if (words.length === 0) return () => true;
+  return (...texts) => {
+    const text = texts.join("\n").toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
 }

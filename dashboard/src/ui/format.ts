@@ -1,5 +1,8 @@
 // Numbers and times as people read them.
 
+// By number of digits after the point.  Made once: a new one costs more than what it formats.
+const FORMATS = [0, 1, 2, 3].map((digits) => new Intl.NumberFormat("en", { maximumFractionDigits: digits }));
+
 const BINARY = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 const MEBIBYTE = 2 ** 20;
 
@@ -17,14 +20,13 @@ export const gibibytes = (value: number) => bytes(value * 2 ** 30);
 export const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 export const percent = (value: number) => `${rounded(value)} %`;
 export const cores = (value: number) => `${rounded(value, 3)} ${value === 1 ? "core" : "cores"}`;
-export const count = (value: number) => value.toLocaleString("en");
+export const count = (value: number) => FORMATS[0]!.format(value);
 
 /** Return a number with three or so significant digits, in plain notation where it is readable. */
 export function rounded(value: number, digits = 1): string {
   const size = Math.abs(value);
   if (size !== 0 && (size >= 1e15 || size < 1e-4)) return value.toExponential(2);
-  if (size >= 100) return Math.round(value).toLocaleString("en");
-  return value.toLocaleString("en", { maximumFractionDigits: size < 1 ? Math.max(digits, 2) : digits });
+  return FORMATS[size >= 100 ? 0 : size < 1 ? Math.max(digits, 2) : digits]!.format(value);
 }
 
 const UNITS: [seconds: number, name: string][] = [
@@ -42,14 +44,11 @@ export function duration(seconds: number): string {
 
 export type Zone = "local" | "UTC";
 
-/** Return a time, given in milliseconds, in full. */
-export function fullTime(at: number, zone: Zone): string {
-  return new Intl.DateTimeFormat("sv-SE", {
-    dateStyle: "short",
-    timeStyle: "medium",
-    ...(zone === "UTC" && { timeZone: "UTC" }),
-  }).format(at) + (zone === "UTC" ? " UTC" : "");
-}
+const LOCAL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const UTC = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", timeZone: "UTC" });
+
+/** Return a time, given in milliseconds, in full: `2026-11-21 01:40:32`. */
+export const fullTime = (at: number, zone: Zone) => (zone === "UTC" ? `${UTC.format(at)} UTC` : LOCAL.format(at));
 
 /** Quote a value for a selector. */
 export const quoted = (value: string) => JSON.stringify(value);

@@ -27,7 +27,7 @@ async def judge_offline(conn: Connection, live: Live) -> Turn | None:
     if not changed:
         return None
     # Only those are locked of which something changes; whoever came back meanwhile is left out.
-    held = await store.offline_agents(conn, changed)
+    held = await store.lock_offline(conn, changed)
     turn = await live.begin(conn, held)
     for agent in held:
         turn.judge_down(agent.agent_id, AGENT_UP)

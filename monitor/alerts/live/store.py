@@ -104,7 +104,7 @@ async def insert_alerts(conn: Connection, opened: Sequence[tuple[AgentAt, Opened
     """Open alerts; return those that are new: no other is open, and their rule still wants them."""
     rows = await conn.fetch(
         "WITH wanted AS (SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[],"
-        "  $6::bytea[], $7::jsonb[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[], $13::float8[])"
+        "  $6::bytea[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::float8[], $13::float8[])"
         " AS w (id, org_id, rule_id, agent_id, series, series_hash, metric, resource_type, resource_id,"
         "  resource_name, message, value, threshold)),"
         # A rule that is being deleted or disabled is waited for, and then not found.
@@ -112,7 +112,9 @@ async def insert_alerts(conn: Connection, opened: Sequence[tuple[AgentAt, Opened
         "  WHERE enabled AND id IN (SELECT rule_id FROM wanted) ORDER BY id FOR SHARE)"
         " INSERT INTO fired_alerts (id, org_id, rule_id, agent_id, series, series_hash, metric, resource_type,"
         "  resource_id, resource_name, message, value, threshold, rule_name, operator, severity)"
-        " SELECT w.*, r.name, r.operator, r.severity"
+        " SELECT w.id, w.org_id, w.rule_id, w.agent_id, w.series, w.series_hash, w.metric::jsonb,"
+        "  w.resource_type, w.resource_id, w.resource_name, w.message, w.value, w.threshold,"
+        "  r.name, r.operator, r.severity"
         " FROM wanted w JOIN rules r ON r.id = w.rule_id AND r.org_id = w.org_id"
         " ON CONFLICT (rule_id, series_hash) WHERE state <> 'resolved' DO NOTHING RETURNING *",
         [it.alert_id for _, it in opened],
@@ -178,21 +180,30 @@ async def lock_snapshots(conn: Connection, org_id: str, agent_ids: Sequence[str]
     ]
 
 
-async def offline_agents(conn: Connection, ids: Sequence[str] | None = None) -> list[AgentAt]:
-    """Return the agents that gave no sign for 90 s, or those of *ids* that still do not, held."""
-    text = (
+async def offline_agents(conn: Connection) -> list[AgentAt]:
+    """Return the agents, of every organization, that gave no sign for 90 s."""
+    rows = await conn.fetch(
         "SELECT s.agent_id, s.org_id, s.version, s.alerts_version, a.name, o.rules_version"
         " FROM agent_state s JOIN agents a ON a.id = s.agent_id AND a.org_id = s.org_id"
         " JOIN organizations o ON o.id = s.org_id WHERE coalesce(s.last_seen, a.created_at)"
-        "  <= clock_timestamp() - make_interval(secs => $1)"
+        "  <= clock_timestamp() - make_interval(secs => $1)",
+        ONLINE_SECONDS,
     )
-    if ids is None:
-        rows = await conn.fetch(text, ONLINE_SECONDS)
-    else:
-        held = (
-            f"{text} AND s.agent_id = ANY($2::text[]) ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED"
-        )
-        rows = await conn.fetch(held, ONLINE_SECONDS, ids)
+    return [_agent(row) for row in rows]
+
+
+async def lock_offline(conn: Connection, agent_ids: Sequence[str]) -> list[AgentAt]:
+    """Hold those of *agent_ids* that are offline still; those held elsewhere are left out."""
+    rows = await conn.fetch(
+        "SELECT s.agent_id, s.org_id, s.version, s.alerts_version, a.name, o.rules_version"
+        " FROM agent_state s JOIN agents a ON a.id = s.agent_id AND a.org_id = s.org_id"
+        " JOIN organizations o ON o.id = s.org_id"
+        " WHERE s.agent_id = ANY($1::text[]) AND coalesce(s.last_seen, a.created_at)"
+        "  <= clock_timestamp() - make_interval(secs => $2)"
+        " ORDER BY s.agent_id FOR NO KEY UPDATE OF s SKIP LOCKED",
+        agent_ids,
+        ONLINE_SECONDS,
+    )
     return [_agent(row) for row in rows]
 
 

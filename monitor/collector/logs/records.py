@@ -59,7 +59,11 @@ class Parser(Protocol):
         ...
 
     def end(self) -> Iterator[Record]:
-        """Yield what the end of the stream completes."""
+        """Yield what the end of the stream completes.
+
+        Raises:
+            Garbled: It ended too early.
+        """
         ...
 
 
@@ -76,7 +80,11 @@ class Frames:
         start = 0
         while len(data) - start >= HEADER_BYTES:
             length = int.from_bytes(data[start + 4 : start + HEADER_BYTES], "big")
-            if data[start] > ENGINE_ERROR or data[start + 1 : start + 4] != b"\0\0\0" or length > RECORD_LIMIT_BYTES:
+            if (
+                data[start] > ENGINE_ERROR
+                or data[start + 1 : start + 4] != b"\0\0\0"
+                or length > RECORD_LIMIT_BYTES
+            ):
                 raise Garbled(f"not a frame: {data[start : start + HEADER_BYTES]!r}")
             end = start + HEADER_BYTES + length
             if len(data) < end:
@@ -90,7 +98,9 @@ class Frames:
         self._rest = data[start:]
 
     def end(self) -> Iterator[Record]:
-        """Yield nothing: half a frame is half a read."""
+        """Yield nothing: a frame is whole or the read is not."""
+        if self._rest:
+            raise Garbled("the log ends in the midst of a frame")
         yield from ()
 
 
@@ -136,7 +146,11 @@ class TerminalText:
         self.count += len(_FIXED.findall(payload)) or 1
         record = _record("stdout", payload)
         # The terminal makes CR LF of every newline.
-        return Record("stdout", record.time, record.text.removesuffix(b"\r"), record.ended) if record.ended else record
+        return (
+            Record("stdout", record.time, record.text.removesuffix(b"\r"), record.ended)
+            if record.ended
+            else record
+        )
 
 
 def parser(*, tty: bool) -> Parser:

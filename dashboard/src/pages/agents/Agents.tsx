@@ -10,7 +10,7 @@ import { count } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { Onboarding } from "../../ui/Onboarding";
 import { Page } from "../../ui/Page";
-import { matches, Search } from "../../ui/Search";
+import { matcher, Search } from "../../ui/Search";
 import { Status } from "../../ui/Status";
 import { useUrl } from "../../ui/url";
 import { Ago } from "../../ui/zone";
@@ -67,7 +67,7 @@ export default function Agents() {
     "pods",
     "nodes",
   );
-  const filter = params.get("q") ?? "";
+  const matches = matcher(params.get("q") ?? "");
   const mayDelete = me.data?.role !== "viewer";
   const columns: Column<Agent>[] = mayDelete
     ? [
@@ -115,7 +115,7 @@ export default function Agents() {
         {(all) => (
           <DataTable
             label="Agents"
-            rows={all.filter((agent) => matches(filter, agent.name, agent.type, agent.status, agent.pool))}
+            rows={all.filter((agent) => matches(agent.name, agent.type, agent.status, agent.pool))}
             columns={columns}
             rowKey={(agent) => agent.id}
           />

@@ -9,7 +9,7 @@ import { DataTable, type Column } from "../../ui/DataTable";
 import { bytes, count, mebibytes, percent } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { Page } from "../../ui/Page";
-import { matches, Search } from "../../ui/Search";
+import { matcher, Search } from "../../ui/Search";
 import { Meter, Status } from "../../ui/Status";
 import { useUrl } from "../../ui/url";
 
@@ -112,15 +112,13 @@ export default function Containers() {
   const filter = params.get("q") ?? "";
   const state = params.get("state") ?? "";
   const group = params.get("group") ?? "";
-  const rows = useMemo(
-    () =>
-      containers.data?.filter(
-        (each) =>
-          (!state || each.state === state) &&
-          (!filter || matches(filter, each.name, each.image, agentName(each.agentId), each.labels[PROJECT_LABEL] ?? "")),
-      ) ?? [],
-    [containers.data, state, filter, agentName],
-  );
+  const rows = useMemo(() => {
+    const matches = matcher(filter);
+    const shown = (each: Container) =>
+      (!state || each.state === state) &&
+      matches(each.name, each.image, agentName(each.agentId), each.labels[PROJECT_LABEL] ?? "");
+    return containers.data?.filter(shown) ?? [];
+  }, [containers.data, state, filter, agentName]);
   const states = useMemo(() => [...new Set(containers.data?.map((each) => each.state))].sort(), [containers.data]);
   const byAgent = useCallback((each: Container) => agentName(each.agentId), [agentName]);
   return (
@@ -164,7 +162,7 @@ export default function Containers() {
               {count(rows.length)} of {count(all.length)}
             </Text>
             {rows.length === 0 ? (
-              <Empty title="No container matches">Change the filter or the state.</Empty>
+              <Empty title="No container matcher">Change the filter or the state.</Empty>
             ) : (
               <DataTable
                 label="Containers"

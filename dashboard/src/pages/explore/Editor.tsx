@@ -3,7 +3,6 @@
 import { autocompletion, closeBrackets, closeBracketsKeymap, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
-import { setDiagnostics } from "@codemirror/lint";
 import { EditorState, Prec } from "@codemirror/state";
 import { EditorView, keymap, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
@@ -15,8 +14,8 @@ import { catalogue } from "./catalogue";
 
 interface Props {
   text: string;
-  /** What the service says is wrong with the text that was run. */
-  error: string | null;
+  /** The service has refused the text that was run. */
+  wrong: boolean;
   onChange: (text: string) => void;
   onRun: (text: string) => void;
 }
@@ -73,7 +72,26 @@ function completion() {
   });
 }
 
-export function Editor({ text, error, onChange, onRun }: Props) {
+// Typing over coloured text, the browser would keep the colour as inline style, which the policy refuses.
+const typeOver = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    const { from, to, empty } = view.state.selection.main;
+    const text = event.data;
+    if (event.inputType !== "insertText" || !text || empty || view.composing) return false;
+    event.preventDefault();
+    const insert = () =>
+      view.state.update({
+        changes: { from, to, insert: text },
+        selection: { anchor: from + text.length },
+        userEvent: "input.type",
+      });
+    const taken = view.state.facet(EditorView.inputHandler).some((handler) => handler(view, from, to, text, insert));
+    if (!taken) view.dispatch(insert());
+    return true;
+  },
+});
+
+export function Editor({ text, wrong, onChange, onRun }: Props) {
   const place = useRef<HTMLDivElement>(null);
   const view = useRef<EditorView>(null);
   const scheme = useComputedColorScheme("light");
@@ -95,6 +113,7 @@ export function Editor({ text, error, onChange, onRun }: Props) {
           autocompletion(),
           keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...historyKeymap]),
           Prec.highest(keymap.of(completionKeymap)),
+          typeOver,
           EditorView.lineWrapping,
           EditorView.cspNonce.of(nonce),
           EditorView.contentAttributes.of({ "aria-label": "Selector", "data-search": "" }),
@@ -118,16 +137,5 @@ export function Editor({ text, error, onChange, onRun }: Props) {
       view.current!.dispatch({ changes: { from: 0, to: state.doc.length, insert: text } });
   }, [text]);
 
-  useEffect(() => {
-    const { state } = view.current!;
-    const place = Number(/\bat (\d+)\)/.exec(error ?? "")?.[1]);
-    const from = Math.min(Math.max(place - 1, 0), state.doc.length);
-    const marks =
-      error && place
-        ? [{ from, to: Math.min(from + 1, state.doc.length), severity: "error" as const, message: error }]
-        : [];
-    view.current!.dispatch(setDiagnostics(state, marks));
-  }, [error, scheme]);
-
-  return <div ref={place} className={error ? "editor wrong" : "editor"} />;
+  return <div ref={place} className={wrong ? "editor wrong" : "editor"} />;
 }

@@ -1,6 +1,6 @@
 // One selector over time: chart, table, and ways to take it elsewhere.
 
-import { Alert, Button, Card, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Card, Code, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMemo, useRef } from "react";
 import { ApiError } from "../../api/client";
@@ -80,9 +80,10 @@ export default function Explore() {
   return (
     <Page title="Explore" tools={<RangePicker />}>
       <Stack>
-        <Editor text={selector} error={refused} onRun={run} onChange={(text) => void (draft.current = text)} />
+        <Editor text={selector} wrong={refused !== null} onRun={run} onChange={(text) => void (draft.current = text)} />
         {refused && (
-          <Alert color="red" variant="outline" role="alert" title="The selector, the range or the step is refused">
+          <Alert color="red" variant="outline" role="alert" title="This is refused">
+            <Pointer text={selector} error={refused} />
             {refused}
           </Alert>
         )}
@@ -133,6 +134,17 @@ export default function Explore() {
         )}
       </Stack>
     </Page>
+  );
+}
+
+/** Show where in *text* the service has found what it refuses: it says `at` and a place, from 1. */
+function Pointer({ text, error }: { text: string; error: string }) {
+  const place = Number(/\bat (\d+)\b/.exec(error)?.[1]);
+  if (!place || text.includes("\n")) return null;
+  return (
+    <Code block mb="xs" aria-hidden>
+      {`${text}\n${" ".repeat(place - 1)}^`}
+    </Code>
   );
 }
 

@@ -8,7 +8,7 @@ import { cores, count, gibibytes } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { NoProvider } from "../../ui/NoProvider";
 import { Page } from "../../ui/Page";
-import { matches, Search } from "../../ui/Search";
+import { matcher, Search } from "../../ui/Search";
 import { Meter, Status } from "../../ui/Status";
 import { useUrl } from "../../ui/url";
 
@@ -92,7 +92,7 @@ const COLUMNS = [...BASE, ...USAGE];
 export default function Nodes() {
   const nodes = useNodes();
   const [params] = useUrl();
-  const filter = params.get("q") ?? "";
+  const matches = matcher(params.get("q") ?? "");
   const measured = nodes.data?.some(({ usage }) => usage.cpuCores != null || usage.memoryGiB != null) ?? true;
   return (
     <Page title="Nodes" tools={<Search label="Filter nodes" />}>
@@ -111,7 +111,7 @@ export default function Nodes() {
             {!measured && <NoProvider />}
             <DataTable
               label="Nodes"
-              rows={all.filter(({ name, status, roles }) => matches(filter, name, status, roles.join(" ")))}
+              rows={all.filter(({ name, status, roles }) => matches(name, status, roles.join(" ")))}
               columns={measured ? COLUMNS : BASE}
               rowKey={({ agentId, name }) => `${agentId} ${name}`}
             />

@@ -10,7 +10,7 @@ import { bytes, cores, count, percent } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { NoProvider } from "../../ui/NoProvider";
 import { Page } from "../../ui/Page";
-import { matches, Search } from "../../ui/Search";
+import { matcher, Search } from "../../ui/Search";
 import { Meter, Status } from "../../ui/Status";
 import { useUrl } from "../../ui/url";
 import { Ago } from "../../ui/zone";
@@ -109,15 +109,13 @@ export default function Pods() {
   const filter = params.get("q") ?? "";
   const namespace = params.get("namespace") ?? "";
   const group = params.get("group") ?? "";
-  const rows = useMemo(
-    () =>
-      pods.data?.filter(
-        (each) =>
-          (!namespace || each.namespace === namespace) &&
-          (!filter || matches(filter, each.name, each.namespace, each.nodeName, each.phase, each.workload)),
-      ) ?? [],
-    [pods.data, namespace, filter],
-  );
+  const rows = useMemo(() => {
+    const matches = matcher(filter);
+    const shown = (each: Pod) =>
+      (!namespace || each.namespace === namespace) &&
+      matches(each.name, each.namespace, each.nodeName, each.phase, each.workload);
+    return pods.data?.filter(shown) ?? [];
+  }, [pods.data, namespace, filter]);
   const namespaces = useMemo(() => [...new Set(pods.data?.map((each) => each.namespace))].sort(), [pods.data]);
   const measured = pods.data?.some(({ cpuCores, memoryBytes }) => cpuCores != null || memoryBytes != null) ?? true;
   const columns = measured ? COLUMNS : BASE;
@@ -167,7 +165,7 @@ export default function Pods() {
               {count(rows.length)} of {count(all.length)}
             </Text>
             {rows.length === 0 ? (
-              <Empty title="No pod matches">Change the filter or the namespace.</Empty>
+              <Empty title="No pod matcher">Change the filter or the namespace.</Empty>
             ) : (
               <DataTable label="Pods" rows={rows} columns={columns} rowKey={rowKey} groupOf={GROUPS[group]} />
             )}

@@ -1,0 +1,257 @@
+"""Read one container's log, from its first line that is wanted to the end of its last run.
+
+The engine's stored log is the truth and is read again and again from our position
+on; its live stream only tells when.  Engines up to Docker 20.10 lose, repeat or
+stop a live stream when logs rotate quickly.  It has one more use: the last
+records that it brought are all that is left of a container that was removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import suppress
+
+import aiohttp
+import structlog
+
+from monitor.collector.docker import Engine
+from monitor.collector.failure import ContainerGone, EngineAway
+from monitor.collector.logs.batch import OpenBatch
+from monitor.collector.logs.position import Line, Position, Reading, since_ns
+from monitor.collector.logs.records import Garbled, Record, parser
+from monitor.wire.logs import LogLine
+
+log = structlog.get_logger(__name__)
+
+READ_SECONDS = 1.0  # between two reads of a log that is being written
+LOOK_SECONDS = 30.0  # between two reads of a quiet one: its live stream may have stopped silently
+REOPEN_SECONDS = 0.2  # a container that waits to be restarted counts as running, and its stream ends at once
+SILENCE_SECONDS = 300.0  # an engine that goes through gigabytes for our position is silent meanwhile
+LAST_WORDS_SECONDS = 2.0  # for what the live stream of a removed container still has
+LIVE_BYTES = 1024 * 1024  # of live records that are kept until the next read
+LIVE_TAIL = "100"  # records before the stream was opened, for a container that is gone before its first read
+READ_BYTES = 4 * 1024 * 1024  # a larger answer is not held in memory but read from the start of the log
+FIRST_TAIL = 1_000
+TAIL_LIMIT = 100_000  # such an answer would rarely fit
+TAIL_GROWTH = 8
+LINES_PER_TURN = 200  # then other tasks have theirs
+BOTH = {"stdout": "1", "stderr": "1", "timestamps": "1"}
+
+
+class ContainerLog:
+    """The reader of one container's log.
+
+    Args:
+        start_ns: What is older is not wanted; nanoseconds since 1970.
+        gate: Bounds how many logs are read, and held in memory, at once.
+        name: Gives the container's present name.
+
+    Attributes:
+        stirred: Set from outside when the container may have been started; read once more then.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        container_id: str,
+        batch: OpenBatch,
+        *,
+        start_ns: int,
+        gate: asyncio.Semaphore,
+        name: Callable[[], str],
+    ) -> None:
+        self._engine = engine
+        self._id = container_id
+        self._batch = batch
+        self._start_ns = start_ns
+        self._gate = gate
+        self._name = name
+        self._tail = FIRST_TAIL
+        self.stirred = False
+
+    async def read_to_its_end(self) -> None:
+        """Read until the container has ended and everything was read, or it is no more.
+
+        Raises:
+            EngineAway, Garbled: The log cannot be read now.
+        """
+        live = Live(tty=False)
+        try:
+            while True:
+                self.stirred = False
+                async with self._gate:
+                    inspected = await self._engine.inspect(self._id)
+                tty = inspected.config.tty
+                if inspected.state.running:
+                    live = Live(tty=tty)
+                    await self._follow(live, inspected.state.started_at)
+                    await asyncio.sleep(REOPEN_SECONDS)
+                else:
+                    await self._read(tty=tty, started_at=None)
+                    if not self.stirred:
+                        return
+        except ContainerGone:
+            log.debug("container gone", container=self._id[:12])
+            await self._take(live.records, Reading(self._position()), None)
+
+    async def _follow(self, live: Live, started_at: str) -> None:
+        """Read whenever the live stream brings something, until it ends.
+
+        Raises:
+            ContainerGone: The container was removed; *live* holds its last words.
+        """
+        query = BOTH | {"follow": "1", "tail": LIVE_TAIL}
+        async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
+            while not live.ended:
+                try:
+                    new = await self._read(tty=live.tty, started_at=started_at)
+                except ContainerGone:
+                    await live.gather(content, LAST_WORDS_SECONDS)
+                    raise
+                live.forget()
+                if new:
+                    await live.gather(content, READ_SECONDS)
+                else:
+                    await live.wait(content, LOOK_SECONDS)
+
+    async def _read(self, *, tty: bool, started_at: str | None) -> int:
+        """Take the stored lines behind our position; return how many there were.
+
+        The newest records come cheaply, by their number: the engine finds them from
+        the end of its files.  If fewer came than were asked for, these are all.
+        """
+        position = self._position()
+        since = since_ns(position, self._start_ns)
+        query = BOTH | {"since": f"{since // 10**9}.{since % 10**9:09}"}
+        reading = Reading(position)
+        async with self._gate:
+            while self._tail <= TAIL_LIMIT:
+                records = await self._newest(query | {"tail": str(self._tail)}, tty=tty)
+                if records is not None:
+                    self._tail = max(FIRST_TAIL, len(records) * 2)
+                    return await self._take(records, reading, started_at)
+                self._tail *= TAIL_GROWTH
+            self._tail = FIRST_TAIL
+            return await self._read_all(query, reading, tty=tty, started_at=started_at)
+
+    async def _newest(self, query: dict[str, str], *, tty: bool) -> list[Record] | None:
+        """Return the records of a bounded read; None if they may not be all, or are too large."""
+        parts = parser(tty=tty)
+        records: list[Record] = []
+        size = 0
+        async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
+            async for chunk in _chunks(content):
+                size += len(chunk)
+                if size > READ_BYTES:
+                    self._tail = TAIL_LIMIT  # a longer tail would not fit either
+                    return None
+                records += parts.feed(chunk)
+        records += parts.end()
+        return records if parts.count < int(query["tail"]) else None
+
+    async def _read_all(
+        self, query: dict[str, str], reading: Reading, *, tty: bool, started_at: str | None
+    ) -> int:
+        parts = parser(tty=tty)
+        new = 0
+        async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
+            async for chunk in _chunks(content):
+                for record in parts.feed(chunk):
+                    new += await self._ship(reading.lines(record), reading)
+        return new + await self._take(parts.end(), reading, started_at)
+
+    async def _take(self, records: Iterable[Record], reading: Reading, started_at: str | None) -> int:
+        """Ship the new lines of the last records of a read; return how many there were."""
+        new = 0
+        for number, record in enumerate(records, 1):
+            new += await self._ship(reading.lines(record), reading)
+            if number % LINES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return new + await self._ship(reading.leftovers(started_at), reading)
+
+    async def _ship(self, lines: Iterable[Line], reading: Reading) -> int:
+        new = 0
+        for line in lines:
+            await self._batch.ready()
+            text = line.text.decode(errors="replace")
+            self._batch.add(
+                LogLine(line.time, line.stream, text, self._id, self._name()), self._id, reading.position
+            )
+            new += 1
+        return new
+
+    def _position(self) -> Position:
+        return self._batch.position(self._id) or Position()
+
+
+class Live:
+    """A live stream: that it brought something, and the newest of what it brought.
+
+    Attributes:
+        ended: It has ended, or cannot be read on.
+    """
+
+    def __init__(self, *, tty: bool) -> None:
+        self.tty = tty
+        self.ended = False
+        self._parts = parser(tty=tty)
+        self._records: deque[Record] = deque()
+        self._bytes = 0
+
+    @property
+    def records(self) -> list[Record]:
+        """What it brought since that was last forgotten, up to a megabyte."""
+        return list(self._records)
+
+    def forget(self) -> None:
+        """Forget the records: a read that began after them has brought them too."""
+        self._records.clear()
+        self._bytes = 0
+
+    async def wait(self, content: aiohttp.StreamReader, seconds: float) -> None:
+        """Return when something came or the stream has ended, or after *seconds*."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._add_next(content)
+
+    async def gather(self, content: aiohttp.StreamReader, seconds: float) -> None:
+        """Add what comes within *seconds*, or until the stream ends."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.ended:
+                    await self._add_next(content)
+                    await asyncio.sleep(0)
+
+    async def _add_next(self, content: aiohttp.StreamReader) -> None:
+        try:
+            chunk = await content.readany()
+            self.ended = not chunk
+            for record in self._parts.feed(chunk) if chunk else self._parts.end():
+                self._records.append(record)
+                self._bytes += len(record.text)
+        except (aiohttp.ClientError, Garbled):
+            self.ended = True
+        while self._bytes > LIVE_BYTES:
+            self._bytes -= len(self._records.popleft().text)
+
+
+async def _chunks(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Yield what comes.
+
+    Raises:
+        EngineAway: Nothing comes for too long.
+    """
+    while True:
+        try:
+            async with asyncio.timeout(SILENCE_SECONDS):
+                chunk = await content.readany()
+        except TimeoutError as error:
+            raise EngineAway(
+                f"the engine is silent in the midst of a log for {SILENCE_SECONDS:g} s"
+            ) from error
+        if not chunk:
+            return
+        yield chunk
+        await asyncio.sleep(0)

@@ -1,0 +1,1 @@
+"""The command channel: what agents are told to do, asked for by themselves."""

@@ -1,0 +1,126 @@
+"""Wake waiting requests of any replica with Postgres NOTIFY.
+
+A notification is only a hint to look at the table again.  Whoever waits also
+looks on its own after a while, so a lost hint costs time, never data.  A process
+listens on one connection; a silent one is found by its heartbeat and replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from aiohttp import web
+from prometheus_client import Counter
+
+from monitor.db.postgres import connect, translated
+from monitor.errors import StorageUnavailable
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from monitor.config import Config
+    from monitor.db.postgres import Connection
+
+CHANNEL = "monitor"
+APPLICATION = "monitor wake-ups"  # tells the connection from the pool's in pg_stat_activity
+HEARTBEAT_SECONDS = 10.0  # LISTEN gives no sign when its connection is silently cut
+ANSWER_SECONDS = 5.0  # a server that needs longer for SELECT 1 is away
+RETRY_SECONDS = (0.1, 5.0)  # first and longest pause before connecting again
+
+RECONNECTS = Counter("monitor_wakeups_connections_lost_total", "Listening connections that were lost.")
+
+log = structlog.get_logger()
+
+
+class Wakeups:
+    """Events that are set when somebody notifies their key."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._events: dict[str, set[asyncio.Event]] = {}
+
+    @contextmanager
+    def listening(self, key: str) -> Iterator[asyncio.Event]:
+        """Lend an event that is set by each hint for *key*; whoever waits clears it.
+
+        It is also set when hints may have been lost.
+        """
+        event = asyncio.Event()
+        self._events.setdefault(key, set()).add(event)
+        try:
+            yield event
+        finally:
+            self._events[key].discard(event)
+            if not self._events[key]:
+                del self._events[key]
+
+    def _heard(self, conn: Any, pid: int, channel: str, key: Any) -> None:
+        for event in self._events.get(key, ()):
+            event.set()
+
+    def _wake_all(self) -> None:
+        for events in self._events.values():
+            for event in events:
+                event.set()
+
+    async def listen(self) -> None:
+        """Listen until cancelled, on a new connection whenever one is lost."""
+        pause = RETRY_SECONDS[0]
+        while True:
+            try:
+                conn = await connect(self._dsn)
+                pause = RETRY_SECONDS[0]
+                try:
+                    await self._listen_on(conn)
+                finally:
+                    conn.terminate()
+            except StorageUnavailable as error:
+                RECONNECTS.inc()
+                log.warning("not listening for wake-ups", cause=repr(error.__cause__), retry_seconds=pause)
+                await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads processes
+                pause = min(pause * 2, RETRY_SECONDS[1])
+
+    async def _listen_on(self, conn: asyncpg.Connection[asyncpg.Record]) -> None:
+        lost = asyncio.Event()
+        conn.add_termination_listener(lambda _: lost.set())
+        with translated():
+            await conn.execute(f"SET application_name = '{APPLICATION}'")
+            await conn.add_listener(CHANNEL, self._heard)
+            self._wake_all()
+            while not lost.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await lost.wait()
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    await conn.execute("SELECT 1")
+
+
+WAKEUPS: web.AppKey[Wakeups] = web.AppKey("WAKEUPS", Wakeups)
+
+
+async def notify(conn: Connection, key: str) -> None:
+    """Wake whoever listens for *key*, anywhere, when the transaction commits.
+
+    Costs a lot in a transaction that is frequent: do it where somebody waits.
+    """
+    await conn.execute("SELECT pg_notify($1, $2)", CHANNEL, key)
+
+
+def wakeups_context(config: Config) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return the cleanup context that listens while the app lives."""
+
+    async def context(app: web.Application) -> AsyncIterator[None]:
+        wakeups = app[WAKEUPS] = Wakeups(config.postgres.dsn)
+        task = asyncio.create_task(wakeups.listen(), name="db.wakeups")
+        yield
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+    return context

@@ -1,0 +1,1 @@
+"""From an agent's batch of lines to hot rows: checked, counted, stored once."""

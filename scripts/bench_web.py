@@ -1,0 +1,148 @@
+"""Watch the dashboard in a real browser while it shows 5,000 containers that change.
+
+    python -m scripts.bench_web [--containers 5000] [--seconds 60]
+
+Pushes every container anew every ten seconds while the list is scrolled, sorted and
+filtered, and prints the long tasks (the browser's main thread was busy for that
+long at once: a stutter) and how the heap develops.  Exits with 1 when a task took
+100 ms or more, or the heap grew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import time
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+from playwright.async_api import CDPSession, Page
+
+from tests.browser import fleet
+from tests.browser.stage import log_in, missing, new_context, own_service, started_browser
+
+HOSTS = 4  # one push makes at most 50,000 series
+PUSH_SECONDS = 10.0
+LONGEST_MS = 100.0  # a task that long is felt (RAIL: answer within 100 ms)
+HEAP_GROWTH = 1.25  # last third of the run against the first: noise of the collector is below that
+SETTLE_SECONDS = 3.0  # of the first load, which is not watched
+COLLECTED_MS = 100  # until the browser has reported the pause of a collection
+LONG_TASKS = """
+window.longTasks = [];
+new PerformanceObserver(list => longTasks.push(...list.getEntries().map(e => e.duration)))
+  .observe({type: 'longtask', buffered: false});
+"""
+
+
+async def push_all(hosts: list[fleet.Member], size: int) -> None:
+    """Push *size* containers with new figures."""
+    each = -(-size // len(hosts))
+    for place, host in enumerate(hosts):
+        first = place * each
+        await host.push(await asyncio.to_thread(fleet.crowd, min(each, size - first), time.time(), first))
+
+
+async def push_for_ever(hosts: list[fleet.Member], size: int) -> None:
+    """Push all containers, again and again."""
+    while True:
+        await push_all(hosts, size)
+        await asyncio.sleep(PUSH_SECONDS)
+
+
+async def heap_bytes(devtools: CDPSession) -> int:
+    """Return the size of the live heap: after a collection."""
+    await devtools.send("HeapProfiler.collectGarbage")
+    usage: dict[str, int] = await devtools.send("Runtime.getHeapUsage")
+    return usage["usedSize"]
+
+
+async def use(page: Page, number: int) -> None:
+    """Do what somebody does who looks for a container."""
+    for _ in range(6):
+        await page.mouse.wheel(0, 2_500)
+        await page.wait_for_timeout(120)
+    await page.get_by_role("button", name=("CPU", "Memory", "Name")[number % 3]).click()
+    await page.wait_for_timeout(250)
+    field = page.get_by_role("searchbox", name="Filter containers")
+    await field.press_sequentially(f"worker {number % 10}", delay=60)
+    await page.wait_for_timeout(250)
+    await field.fill("")
+    await page.get_by_label("Group").select_option(("", "project", "agent")[number % 3])
+    await page.wait_for_timeout(250)
+
+
+async def measure(page: Page, seconds: float) -> tuple[list[float], list[int]]:
+    """Use the page for *seconds*; return long tasks in ms, and live heap sizes in bytes."""
+    devtools = await page.context.new_cdp_session(page)
+    heaps = [await heap_bytes(devtools)]
+    tasks: list[float] = []
+    await page.evaluate(LONG_TASKS)
+    ends = time.monotonic() + seconds
+    number = 0
+    while time.monotonic() < ends:
+        await use(page, number)
+        number += 1
+        tasks += await page.evaluate("longTasks.splice(0)")
+        # A collection on demand stops the page for long: that is no task of its own.
+        heaps.append(await heap_bytes(devtools))
+        await page.wait_for_timeout(COLLECTED_MS)
+        await page.evaluate("longTasks.splice(0)")
+    return tasks, heaps
+
+
+async def main(containers: int, seconds: float) -> int:
+    """Run service, browser and pushes; print what was seen; return the exit status."""
+    if reason := missing():
+        raise SystemExit(reason)
+    async with (
+        own_service() as running,
+        started_browser() as browser,
+        aiohttp.ClientSession(running["baseUrl"]) as session,
+    ):
+        hosts = [await fleet.join(session, running["apiKey"], f"host-{number}") for number in range(HOSTS)]
+        await push_all(hosts, containers)
+        page = await (await new_context(browser)).new_page()
+        await log_in(page, running["baseUrl"], running["email"], running["password"])
+        await page.goto(f"{running['baseUrl']}/containers")
+        await page.get_by_text(f"{containers:,} of {containers:,}").wait_for()
+        await asyncio.sleep(SETTLE_SECONDS)
+        rows = await page.locator("table.data tbody tr").count()
+        pushing = asyncio.create_task(push_for_ever(hosts, containers), name="pushes")
+        try:
+            tasks, heaps = await measure(page, seconds)
+        finally:
+            pushing.cancel()
+            with suppress(asyncio.CancelledError):
+                await pushing
+    return told(containers, rows, tasks, heaps)
+
+
+def told(containers: int, rows: int, tasks: list[float], heaps: list[int]) -> int:
+    """Print the figures; return 1 if they are not what is promised."""
+    third = max(1, len(heaps) // 3)
+    first, last = statistics.median(heaps[:third]), statistics.median(heaps[-third:])
+    longest = max(tasks, default=0.0)
+    figures: dict[str, Any] = {
+        "containers": f"{containers:,}",
+        "rows in the page": rows,
+        "rounds of use": len(heaps) - 1,
+        "long tasks (50 ms and more)": len(tasks),
+        "longest task": f"{longest:.0f} ms",
+        "live heap, first third": f"{first / fleet.MEBIBYTE:.1f} MiB",
+        "live heap, last third": f"{last / fleet.MEBIBYTE:.1f} MiB",
+    }
+    for name, figure in figures.items():
+        print(f"{name:30} {figure}")
+    return int(longest >= LONGEST_MS or last > first * HEAP_GROWTH)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--containers", type=int, default=5_000)
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long it is used (default 60)")
+    given = parser.parse_args()
+    raise SystemExit(asyncio.run(main(given.containers, given.seconds)))
