@@ -101,7 +101,7 @@ def main() -> None:
             result = asyncio.run(run(addresses, root / "own"))
         finally:
             servers.stop()
-    print(json.dumps(result))  # noqa: T201 - its purpose
+    print(json.dumps(result))
     found = result["found"]
     assert isinstance(found, dict)
     if any(found.values()) or result["samples_left_in_victoriametrics"]:

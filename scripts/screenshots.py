@@ -17,7 +17,7 @@ import aiohttp
 from playwright.async_api import Browser, Page
 
 from tests.browser import fleet
-from tests.browser.stage import NARROW, WIDE, log_in, missing, new_context, own_service, started_browser
+from tests.browser.stage import NARROW, PICTURED, log_in, missing, new_context, own_service, started_browser
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 PAST_SECONDS = 3_700  # a little more than the hour that charts show
@@ -27,24 +27,22 @@ EXPLORE = "/explore?metric=container_cpu_usage_percent%7Bagent%3D%22host-1%22%2C
 
 # Name, path, width, colours.
 PICTURES = (
-    ("overview-light", "/", WIDE, "light"),
-    ("overview-dark", "/", WIDE, "dark"),
+    ("overview-light", "/", PICTURED, "light"),
+    ("overview-dark", "/", PICTURED, "dark"),
     ("overview-narrow", "/", NARROW, "light"),
-    ("agents-light", "/agents", WIDE, "light"),
-    ("containers-light", "/containers?group=project&sort=-cpu", WIDE, "light"),
-    ("containers-dark", "/containers?group=agent&sort=-memory", WIDE, "dark"),
+    ("agents-light", "/agents", PICTURED, "light"),
+    ("containers-light", "/containers?group=project&sort=-cpu", PICTURED, "light"),
     ("containers-narrow", "/containers?sort=-cpu", NARROW, "dark"),
-    ("container-light", "", WIDE, "light"),
-    ("container-dark", "", WIDE, "dark"),
+    ("container-light", "", PICTURED, "light"),
+    ("container-dark", "", PICTURED, "dark"),
     ("container-narrow", "", NARROW, "light"),
-    ("pods-light", "/pods?group=workload", WIDE, "light"),
-    ("nodes-dark", "/nodes", WIDE, "dark"),
-    ("explore-light", EXPLORE, WIDE, "light"),
-    ("explore-dark", EXPLORE, WIDE, "dark"),
+    ("pods-light", "/pods?group=workload", PICTURED, "light"),
+    ("nodes-dark", "/nodes", PICTURED, "dark"),
+    ("explore-dark", EXPLORE, PICTURED, "dark"),
     ("explore-narrow", EXPLORE, NARROW, "dark"),
-    ("settings-keys-light", "/settings/keys", WIDE, "light"),
-    ("settings-limits-dark", "/settings/limits", WIDE, "dark"),
-    ("docs-light", "/docs", WIDE, "light"),
+    ("settings-keys-light", "/settings/keys", PICTURED, "light"),
+    ("settings-limits-dark", "/settings/limits", PICTURED, "dark"),
+    ("docs-light", "/docs", PICTURED, "light"),
 )
 
 

@@ -218,7 +218,7 @@ class Metrics(Section, frozen=True):
 class Journal(Section, frozen=True):
     """How much waits for VictoriaMetrics, in MiB of Postgres, before pushes get 503."""
 
-    max_backlog_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 1024
+    max_backlog_mib: Annotated[int, Meta(ge=1, le=1_048_576)] = 8192
 
 
 class Smtp(Section, frozen=True):

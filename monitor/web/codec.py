@@ -20,7 +20,7 @@ from monitor.errors import BadRequest, PayloadTooLarge, UnsupportedMediaType
 T = TypeVar("T")
 
 BODY_BYTES = 16 * 1024 * 1024  # after decompression (contract 3)
-PIECE_BYTES = 1024 * 1024  # decompressed between two turns of the event loop: about 3 ms
+PIECE_BYTES = 256 * 1024  # decompressed between two turns of the event loop: about 1 ms
 BODY_SECONDS = 30.0  # a body that takes longer is held back on purpose
 FRAMES = 64  # gzip members or zstd frames of one body: each more costs a copy, and brings nobody anything
 ZSTD_WINDOW_BYTES = 8 * 1024 * 1024  # what RFC 8878 asks every decoder to support

@@ -35,7 +35,7 @@ def test_what_is_left_out_has_its_documented_default(written):
     assert config.retention == Retention(RetentionDefault(metrics=30 * DAY, logs=7 * DAY), {}, {})
     assert config.limits == Limits(OrgLimits(20_000, 50_000, 2_000, 20_000, 100_000, 204_800), {})
     assert config.metrics == Metrics(())
-    assert config.journal.max_backlog_mib == 1024
+    assert config.journal.max_backlog_mib == 8192
     assert config.log == Log("info", "json")
 
 
