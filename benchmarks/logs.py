@@ -284,7 +284,7 @@ async def searches(
         ("newest 200 of 1 h", "", 1, 40, 40),
         ("rare word in 10 h", RARE, HOURS, 15, 2),
         ("substring in 10 h", FRAGMENT, HOURS, 7, 2),
-        ("absent id in 10 h", "0123456789abcdef01", HOURS, 7, 2),
+        ("absent number in 10 h", "012345678901", HOURS, 7, 2),
         ("frequent word in 10 h", "error", HOURS, 15, 5),
     )
     async with stack.connection() as conn:

@@ -23,7 +23,7 @@ from monitor.logs.models import Context, FoundLine, Position, Search
 from monitor.logs.query import Query
 from monitor.logs.scan import count_in, facets_asked, found_in
 from monitor.logs.store import Listed, Stored
-from monitor.logs.times import SECOND
+from monitor.logs.times import EARLIEST, LATEST, SECOND
 from monitor.logs.turns import Turns
 from monitor.logs.words import may_hold
 
@@ -84,8 +84,8 @@ async def around(
         namespace=line.namespace or None,
         pod=line.pod or None,
         container=line.container if line.source == "kubernetes" else None,
-        start=time - CONTEXT_SECONDS * SECOND,
-        end=time + CONTEXT_SECONDS * SECOND,
+        start=max(time - CONTEXT_SECONDS * SECOND, EARLIEST),
+        end=min(time + CONTEXT_SECONDS * SECOND, LATEST),
         beyond=position,
     )
     earlier = await find(conn, turns, replace(same, limit=before)) if before else []

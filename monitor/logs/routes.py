@@ -53,7 +53,7 @@ async def search(request: web.Request) -> web.Response:
     """Return the lines that are asked for, newest first; X-Next-Cursor asks for the next page."""
     asked = search_of(request, request[TENANT])
     answer = await request.app[LOG_SEARCHES].ask(request, asked.org_id, Find(asked))
-    return json(answer, {"X-Next-Cursor": answer.cursor} if answer.cursor else None)
+    return answered(answer, {"X-Next-Cursor": answer.cursor} if answer.cursor else None)
 
 
 @routes.get("/api/v1/logs/histogram")
@@ -61,7 +61,7 @@ async def search(request: web.Request) -> web.Response:
 async def histogram(request: web.Request) -> web.Response:
     """Count the lines that are asked for by interval and stream."""
     asked = count_of(request, request[TENANT])
-    return json(await request.app[LOG_SEARCHES].ask(request, asked.search.org_id, asked))
+    return answered(await request.app[LOG_SEARCHES].ask(request, asked.search.org_id, asked))
 
 
 @routes.get("/api/v1/logs/context")
@@ -69,10 +69,10 @@ async def histogram(request: web.Request) -> web.Response:
 async def context(request: web.Request) -> web.Response:
     """Return the lines around one line, of the same agent and container."""
     asked = around_of(request, request[TENANT])
-    return json(await request.app[LOG_SEARCHES].ask(request, asked.org_id, asked))
+    return answered(await request.app[LOG_SEARCHES].ask(request, asked.org_id, asked))
 
 
-def json(answer: Answer, headers: dict[str, str] | None = None) -> web.Response:
+def answered(answer: Answer, headers: dict[str, str] | None = None) -> web.Response:
     """Return an answer of the search process as a response."""
     return web.Response(body=answer.body, headers=headers, content_type="application/json")
 

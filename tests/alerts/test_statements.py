@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -23,8 +25,13 @@ class Process:
         self._agent_id = agent.agent_id
         self._live = Live()
 
-    async def judge(self, **body: Any) -> list[str]:
-        """Judge a push; return the tables of the statements that this took."""
+    async def judge(
+        self, *, meanwhile: Callable[[], Awaitable[None]] | None = None, **body: Any
+    ) -> list[str]:
+        """Judge a push; return the tables of the statements that this took.
+
+        What happens *meanwhile* comes before the commit.
+        """
         seen: list[Any] = []
         push = msgspec.convert(body, Push)
         async with self._pool.acquire() as conn, conn.transaction():
@@ -36,6 +43,8 @@ class Process:
                 at_ms = turn._now_ms
                 turn.judge(self._agent_id, push, at_ms, late=False, rates=lambda: None, allowlist=())
                 await turn.record(conn)
+            if meanwhile is not None:
+                await meanwhile()
         turn.keep()
         # The driver asks for types once a connection; that is not counted.
         tables = ("notifications", "sample_times", "fired_alerts", "alert_rules", "agent_state")
@@ -95,6 +104,25 @@ async def test_a_thousand_rules_for_a_thousand_containers_cost_no_statement_more
     assert await process.judge(**body) == sorted(READ + WRITE)
     assert await process.judge(**body) == []
     assert await pool.fetchval("SELECT count(*) FROM fired_alerts WHERE org_id = $1", api.org_id) == 1000
+
+
+@pytest.mark.parametrize("how", ["DELETE", "PUT"])
+async def test_a_rule_that_ends_waits_for_the_push_that_fires_it(api, agent, pool, how):
+    """Else the push would leave an alert that nobody resolves."""
+    rule = await new_rule(api)
+    path = f"/api/v1/alerts/rules/{rule['id']}{'/toggle' if how == 'PUT' else ''}"
+    ending: list[asyncio.Task[Any]] = []
+
+    async def end() -> None:
+        ending.append(asyncio.ensure_future(api.request(how, path)))
+        await asyncio.wait(ending, timeout=0.3)
+
+    await Process(pool, agent).judge(meanwhile=end, **HOT)
+    response = await ending[0]
+
+    assert response.status == 204
+    assert await open_alerts(api) == []
+    assert [alert["resolvedBy"] for alert in await api.json("/api/v1/alerts")] == ["rule"]
 
 
 @pytest.fixture

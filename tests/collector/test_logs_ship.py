@@ -323,3 +323,26 @@ async def test_what_was_read_when_the_agent_ends_is_kept(engine, service, log, t
     engine.containers = []
     async with shipping(engine, service, tmp_path):
         await until(lambda: service.messages("web") == ["line 1"])
+
+
+async def test_a_live_stream_that_does_not_end_with_its_container_keeps_no_last_words(
+    engine, service, log, tmp_path
+):
+    engine.mute = True
+    ended = asyncio.Event()
+    engine.live_logs = lambda request, id_: hang(request, ended)
+    async with shipping(engine, service, tmp_path):
+        log("line 1")
+        await until(lambda: service.messages("web"))
+        engine.logs[WEB].append((1, time_of(time.time_ns() + 10**9), b"unfinished"))
+        engine.containers = [listed(WEB, "web", state="exited")]
+        await engine.events.put({"Type": "container", "Action": "die", "Actor": {"ID": WEB}})
+        await until(lambda: service.messages("web") == ["line 1", "unfinished"])
+    ended.set()
+
+
+async def hang(request, ended):
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await ended.wait()
+    return response

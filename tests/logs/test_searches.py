@@ -14,7 +14,7 @@ import pytest
 
 from monitor.db.postgres import Pool
 from monitor.logs.searches import LOG_SEARCHES, WAITING_PER_ORG, Searches
-from monitor.logs.times import SECOND, format_ns
+from monitor.logs.times import EARLIEST, LATEST, SECOND, format_ns
 from tests.conftest import Agent, Api, Service
 from tests.logs.corpus import search, send
 
@@ -168,6 +168,21 @@ async def test_a_context_is_the_lines_around_one_of_its_container(
     assert [it["message"] for it in context["after"]] == ["line 8", "line 9"]
     nothing = await api.json("/api/v1/logs/context", params={**params, "before": "0", "after": "0"})
     assert (nothing["before"], nothing["after"]) == ([], [])
+
+
+@pytest.mark.parametrize("at", [EARLIEST, LATEST], ids=["the first time", "the last time"])
+async def test_a_line_of_any_time_is_found_with_its_context(api: Api, agent: Agent, at: int):
+    await send(agent, lines(at, 3, step=0))
+    window = {"start": format_ns(at), "end": format_ns(at)}
+
+    found, _ = await search(api, {**window, "limit": "2"})
+    context = await api.json("/api/v1/logs/context", params={"id": found[1]["id"]})
+
+    assert [it["message"] for it in found] == ["line 2", "line 1"]
+    assert [[it["message"] for it in context[side]] for side in ("before", "after")] == [
+        ["line 0"],
+        ["line 2"],
+    ]
 
 
 async def test_a_context_of_another_organization_is_not_found(api: Api, agent: Agent, other: Api):

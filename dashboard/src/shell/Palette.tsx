@@ -10,6 +10,7 @@ import { PAGES } from "./pages";
 
 export const [store, palette] = createSpotlight();
 
+const NAMED = { content: { "aria-label": "Go to" } };
 const SHOWN = 12; // more lines would scroll
 
 interface Target {
@@ -47,7 +48,7 @@ export function Palette() {
     if (found.length === SHOWN) break;
   }
   return (
-    <Spotlight.Root store={store} query={text} onQueryChange={setText} shortcut={["mod + K"]}>
+    <Spotlight.Root store={store} query={text} onQueryChange={setText} shortcut={["mod + K"]} attributes={NAMED}>
       <Spotlight.Search placeholder="Page, agent or container" aria-label="Page, agent or container" />
       <Spotlight.ActionsList>
         {found.length === 0 && <Spotlight.Empty>Nothing has that name.</Spotlight.Empty>}

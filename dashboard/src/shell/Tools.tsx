@@ -7,6 +7,11 @@ import { answer, api, type Me } from "../api/client";
 import { useZone } from "../ui/zone";
 import { palette } from "./Palette";
 
+const MOON = "M6.5 2a6 6 0 1 0 7.5 7.5A5.2 5.2 0 0 1 6.5 2z";
+const SUN =
+  "M8 5a3 3 0 1 0 0 6a3 3 0 1 0 0-6M8 .8v1.6M8 13.6v1.6M.8 8h1.6M13.6 8h1.6" +
+  "M2.9 2.9l1.1 1.1M12 12l1.1 1.1M2.9 13.1L4 12M12 4l1.1-1.1";
+
 export function Tools({ me }: { me: Me }) {
   const { zone, toggle } = useZone();
   const { setColorScheme } = useMantineColorScheme();
@@ -28,9 +33,11 @@ export function Tools({ me }: { me: Me }) {
         {zone === "UTC" ? "UTC" : "Local"}
       </Button>
       <Button size="xs" variant="default" onClick={() => setColorScheme(other)} aria-label={`Use ${other} colours`}>
-        {scheme === "dark" ? "☀" : "☾"}
+        <svg width="16" height="16" viewBox="0 0 16 16" aria-hidden>
+          <path d={scheme === "dark" ? SUN : MOON} fill="currentColor" stroke="currentColor" strokeWidth="1.4" />
+        </svg>
       </Button>
-      <Menu position="bottom-end" width={230}>
+      <Menu position="bottom-end" width={230} withInitialFocusPlaceholder={false}>
         <Menu.Target>
           <Button size="xs" variant="default">
             Account

@@ -16,7 +16,6 @@ export function bytes(value: number): string {
 }
 
 export const mebibytes = (value: number) => bytes(value * MEBIBYTE);
-export const gibibytes = (value: number) => bytes(value * 2 ** 30);
 export const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 export const percent = (value: number) => `${rounded(value)} %`;
 export const cores = (value: number) => `${rounded(value, 3)} ${value === 1 ? "core" : "cores"}`;

@@ -30,6 +30,9 @@ LOOK_SECONDS = 30.0  # between two reads of a quiet one: its live stream may hav
 REOPEN_SECONDS = 0.2  # a container that waits to be restarted counts as running, and its stream ends at once
 SILENCE_SECONDS = 300.0  # an engine that goes through gigabytes for our position is silent meanwhile
 LAST_WORDS_SECONDS = 2.0  # for what the live stream of a removed container still has
+END_SECONDS = (
+    0.5  # for what the live stream still has when the engine's event says that the container has ended
+)
 LIVE_BYTES = 1024 * 1024  # of live records that are kept until the next read
 LIVE_TAIL = "100"  # records before the stream was opened, for a container that is gone before its first read
 READ_BYTES = 4 * 1024 * 1024  # a larger answer is not held in memory but read from the start of the log
@@ -47,9 +50,6 @@ class ContainerLog:
         start_ns: What is older is not wanted; nanoseconds since 1970.
         gate: Bounds how many logs are read, and held in memory, at once.
         name: Gives the container's present name.
-
-    Attributes:
-        stirred: Set from outside when the container may have been started; read once more then.
     """
 
     def __init__(
@@ -69,7 +69,13 @@ class ContainerLog:
         self._gate = gate
         self._name = name
         self._tail = FIRST_TAIL
-        self.stirred = False
+        self._live = Live(tty=False)
+        self._stirred = False
+
+    def stir(self) -> None:
+        """Look at the container again: it was started, or has ended."""
+        self._stirred = True
+        self._live.hurry()
 
     async def read_to_its_end(self) -> None:
         """Read until the container has ended and everything was read, or it is no more.
@@ -77,34 +83,36 @@ class ContainerLog:
         Raises:
             EngineAway, Garbled: The log cannot be read now.
         """
-        live = Live(tty=False)
+        self._live = Live(tty=False)
         try:
             while True:
-                self.stirred = False
+                self._stirred = False
                 async with self._gate:
                     inspected = await self._engine.inspect(self._id)
                 tty = inspected.config.tty
                 if inspected.state.running:
-                    live = Live(tty=tty)
-                    await self._follow(live, inspected.state.started_at)
+                    self._live = Live(tty=tty)
+                    await self._follow(self._live, inspected.state.started_at)
                     await asyncio.sleep(REOPEN_SECONDS)
                 else:
                     await self._read(tty=tty, started_at=None)
-                    if not self.stirred:
+                    if not self._stirred:
                         return
         except ContainerGone:
             log.debug("container gone", container=self._id[:12])
-            await self._take(live.records, Reading(self._position()), None)
+            await self._take(self._live.records, Reading(self._position()), None)
 
     async def _follow(self, live: Live, started_at: str) -> None:
-        """Read whenever the live stream brings something, until it ends.
+        """Read whenever the live stream brings something, until it ends, is silent for long, or we are stirred.
+
+        A stream that was opened just when the container ended may never end.
 
         Raises:
             ContainerGone: The container was removed; *live* holds its last words.
         """
         query = BOTH | {"follow": "1", "tail": LIVE_TAIL}
         async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
-            while not live.ended:
+            while not (live.ended or live.silent or self._stirred):
                 try:
                     new = await self._read(tty=live.tty, started_at=started_at)
                 except ContainerGone:
@@ -115,6 +123,7 @@ class ContainerLog:
                     await live.gather(content, READ_SECONDS)
                 else:
                     await live.wait(content, LOOK_SECONDS)
+            await live.gather(content, END_SECONDS)
 
     async def _read(self, *, tty: bool, started_at: str | None) -> int:
         """Take the stored lines behind our position; return how many there were.
@@ -191,11 +200,14 @@ class Live:
 
     Attributes:
         ended: It has ended, or cannot be read on.
+        silent: The last wait for something was in vain.
     """
 
     def __init__(self, *, tty: bool) -> None:
         self.tty = tty
         self.ended = False
+        self.silent = False
+        self._deadline: asyncio.Timeout | None = None
         self._parts = parser(tty=tty)
         self._records: deque[Record] = deque()
         self._bytes = 0
@@ -211,10 +223,19 @@ class Live:
         self._bytes = 0
 
     async def wait(self, content: aiohttp.StreamReader, seconds: float) -> None:
-        """Return when something came or the stream has ended, or after *seconds*."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+        """Return when something came or the stream has ended, after *seconds*, or when hurried."""
+        try:
+            async with asyncio.timeout(seconds) as self._deadline:
                 await self._add_next(content)
+        except TimeoutError:
+            self.silent = True
+        finally:
+            self._deadline = None
+
+    def hurry(self) -> None:
+        """End a wait."""
+        if self._deadline is not None and not self._deadline.expired():
+            self._deadline.reschedule(asyncio.get_running_loop().time())
 
     async def gather(self, content: aiohttp.StreamReader, seconds: float) -> None:
         """Add what comes within *seconds*, or until the stream ends."""

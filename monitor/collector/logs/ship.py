@@ -35,7 +35,7 @@ RELIST_SECONDS = 15.0
 READS_AT_ONCE = 4  # each may hold 4 MiB
 STEADY_SECONDS = 60.0  # a reader that worked for so long has not failed several times in a row
 RUNNING_STATES = frozenset({"running", "paused", "restarting"})
-EVENTS = {"type": ["container"], "event": ["start", "rename"]}
+EVENTS = {"type": ["container"], "event": ["start", "die", "rename"]}
 EVENT_LIMIT_BYTES = 1024 * 1024  # an event holds the labels of its container
 
 
@@ -191,7 +191,7 @@ class Shipper:
             raise EngineAway(f"the engine's event cannot be read: {error}") from error
         self._ended.discard(container_id)
         if reader := self._readers.get(container_id):
-            reader.stirred = True
+            reader.stir()
         self._look.set()
 
 

@@ -4,7 +4,7 @@ import { Link } from "react-router";
 import type { Node } from "../../api/client";
 import { useNodes } from "../../api/queries";
 import { DataTable, type Column } from "../../ui/DataTable";
-import { cores, count, gibibytes } from "../../ui/format";
+import { count, rounded } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { NoProvider } from "../../ui/NoProvider";
 import { Page } from "../../ui/Page";
@@ -36,7 +36,7 @@ const GIBIBYTE = 2 ** 30;
 function used(value: number | null | undefined, of: number | null, format: (value: number) => string) {
   if (value == null) return "–";
   if (!of) return format(value);
-  return <Meter percent={(value / of) * 100}>{`${format(value)} of ${format(of)}`}</Meter>;
+  return <Meter percent={(value / of) * 100}>{`${format(value)} / ${format(of)}`}</Meter>;
 }
 
 const BASE: Column<Node>[] = [
@@ -69,21 +69,21 @@ const BASE: Column<Node>[] = [
 const USAGE: Column<Node>[] = [
   {
     key: "cpu",
-    label: "CPU",
+    label: "CPU, cores",
     numeric: true,
     narrow: true,
     value: ({ usage }) => usage.cpuCores ?? -1,
-    cell: ({ usage, allocatable }) => used(usage.cpuCores, quantity(allocatable.cpu), cores),
+    cell: ({ usage, allocatable }) => used(usage.cpuCores, quantity(allocatable.cpu), rounded),
   },
   {
     key: "memory",
-    label: "Memory",
+    label: "Memory, GiB",
     numeric: true,
     narrow: true,
     value: ({ usage }) => usage.memoryGiB ?? -1,
     cell: ({ usage, allocatable }) => {
       const bytes = quantity(allocatable.memory);
-      return used(usage.memoryGiB, bytes && bytes / GIBIBYTE, gibibytes);
+      return used(usage.memoryGiB, bytes && bytes / GIBIBYTE, rounded);
     },
   },
 ];

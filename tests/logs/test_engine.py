@@ -1,0 +1,87 @@
+"""What the search process does with a question, without the pipes around it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import msgspec
+
+from monitor.db.postgres import Pool
+from monitor.logs.engine import Engine
+from monitor.logs.find import all_lines
+from monitor.logs.messages import Answer, Ask, Cancel, Find
+from monitor.logs.models import Search
+from monitor.logs.times import LATEST
+from tests.conftest import Agent, Api
+from tests.logs.corpus import Corpus
+
+
+class Pipe:
+    """Keeps what is written."""
+
+    def __init__(self) -> None:
+        self.answers: list[Answer] = []
+
+    def write(self, frame: bytes) -> None:
+        self.answers.append(msgspec.msgpack.decode(frame[4:], type=Answer))
+
+
+def everything(org_id: str) -> Search:
+    return msgspec.structs.replace(all_lines(org_id, 0), end=LATEST, limit=1000)
+
+
+async def settled(engine: Engine) -> None:
+    async with asyncio.timeout(10):
+        while engine._tasks:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_question_that_is_taken_back_is_given_up(pool: Pool, api: Api):
+    pipe = Pipe()
+    engine = Engine(pool, pipe)  # type: ignore[arg-type]
+
+    for number in range(3):
+        engine.hear(Ask(number, 10.0, Find(everything(api.org_id))))
+    engine.hear(Cancel(1))
+    engine.hear(Cancel(99))  # answered long ago
+    await settled(engine)
+
+    assert sorted(answer.number for answer in pipe.answers) == [0, 2]
+    await engine.close()
+
+
+async def test_a_question_given_up_in_the_middle_leaves_its_connection_usable(
+    pool: Pool, api: Api, agent: Agent
+):
+    corpus = Corpus(3, time.time_ns())
+    for _ in range(20):
+        await corpus.send(agent, 50)
+    pipe = Pipe()
+    engine = Engine(pool, pipe)  # type: ignore[arg-type]
+
+    for number in range(20):
+        engine.hear(Ask(number, 10.0, Find(everything(api.org_id))))
+        await asyncio.sleep(0.001 * number)
+        engine.hear(Cancel(number))
+    engine.hear(Ask(100, 10.0, Find(everything(api.org_id))))
+    await settled(engine)
+
+    last = pipe.answers[-1]
+    assert (last.number, last.outcome) == (100, "found")
+    lines: list[Any] = msgspec.json.decode(last.body)
+    assert len(lines) == 1000
+    assert {answer.outcome for answer in pipe.answers} == {"found"}
+    await engine.close()
+
+
+async def test_an_answer_in_time_or_none(pool: Pool, api: Api):
+    pipe = Pipe()
+    engine = Engine(pool, pipe)  # type: ignore[arg-type]
+
+    engine.hear(Ask(1, 0.0, Find(everything(api.org_id))))
+    await settled(engine)
+
+    assert [(answer.number, answer.outcome) for answer in pipe.answers] == [(1, "too_slow")]
+    await engine.close()
