@@ -149,7 +149,9 @@ class Api:
     it shows, ``headers`` go with every request.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, org_id: str, secret: str, headers: dict[str, str]) -> None:
+    def __init__(
+        self, session: aiohttp.ClientSession, org_id: str, secret: str, headers: dict[str, str]
+    ) -> None:
         self.session = session
         self.org_id = org_id
         self.secret = secret
@@ -223,9 +225,7 @@ def anonymous(session: aiohttp.ClientSession) -> Api:
 
 
 @pytest.fixture
-def make_user(
-    pool: Pool, session: aiohttp.ClientSession
-) -> Callable[..., Awaitable[Api]]:
+def make_user(pool: Pool, session: aiohttp.ClientSession) -> Callable[..., Awaitable[Api]]:
     """Make a user who has logged in: ``await make_user(org_id, "viewer")``."""
 
     async def make(org_id: str, role: str, email: str | None = None) -> Api:

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from monitor.app import add_routes
 
-PENDING = frozenset(("alerts", "scaling", "tail"))
+PENDING = frozenset(("scaling", "tail"))
 PAGES = "monitor.web.static"
 
 
@@ -135,6 +135,16 @@ DOCUMENTED = [
         """,
     ),
     *_rows("alerts", "contract 6", "POST /api/v1/alerts/rules/backtest"),
+    *_rows(
+        "alerts",
+        "docs/api.md",
+        """
+        GET         /api/v1/alerts/{id}
+        PUT|DELETE  /api/v1/alert-rules/{id}
+        PUT         /api/v1/alert-rules/{id}/toggle
+        POST        /api/v1/alert-rules/backtest
+        """,
+    ),
     *_rows(
         "channels",
         "contract 2",

@@ -48,7 +48,7 @@ class Example:
     data: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
-    resource: Literal["agent", "channel", "key", "user"] | None = None
+    resource: Literal["agent", "alert", "channel", "key", "rule", "user"] | None = None
     shows: bool = False
     reads_body: bool = True
 
@@ -66,6 +66,10 @@ LOG_LINE = {
 
 # Of the discard port: a test message is refused at once.
 CHANNEL = {"name": MARKER, "type": "webhook", "settings": {"url": "http://localhost:9/"}}
+
+RULE = {"name": MARKER, "metric": METRIC, "operator": "gt", "threshold": 0}
+RULES = ("/api/v1/alerts/rules", "/api/v1/alert-rules")  # two forms of one path
+BACKTEST = {**RULE, "name": "a rule", "start": 0, "end": 60}
 
 EXAMPLES: dict[str, Example] = {
     "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
@@ -123,10 +127,10 @@ EXAMPLES: dict[str, Example] = {
     "POST /prometheus/api/v1/metadata": Example(),
     "GET /prometheus/api/v1/status/buildinfo": Example(),
     "POST /prometheus/api/v1/status/buildinfo": Example(reads_body=False),
-    "GET /prometheus/api/v1/rules": Example(),
-    "POST /prometheus/api/v1/rules": Example(reads_body=False),
-    "GET /prometheus/api/v1/alerts": Example(),
-    "POST /prometheus/api/v1/alerts": Example(reads_body=False),
+    "GET /prometheus/api/v1/rules": Example(shows=True),
+    "POST /prometheus/api/v1/rules": Example(shows=True, reads_body=False),
+    "GET /prometheus/api/v1/alerts": Example(shows=True),
+    "POST /prometheus/api/v1/alerts": Example(shows=True, reads_body=False),
     "GET /prometheus/api/v1/query_exemplars": Example(),
     "POST /prometheus/api/v1/query_exemplars": Example(reads_body=False),
     "POST /prometheus/api/v1/write": Example(
@@ -135,6 +139,19 @@ EXAMPLES: dict[str, Example] = {
         data=b"\0",  # snappy's form of a request without any series
         headers={"Content-Type": "application/x-protobuf", "Content-Encoding": "snappy"},
     ),
+    **{f"GET {path}": Example(shows=True) for path in RULES},
+    **{f"POST {path}": Example("member", 201, {**RULE, "name": "a rule"}) for path in RULES},
+    **{f"POST {path}/backtest": Example("viewer", 200, BACKTEST) for path in RULES},
+    **{f"PUT {path}/{{id}}": Example("member", 204, {"severity": "page"}, resource="rule") for path in RULES},
+    **{
+        f"PUT {path}/{{id}}/toggle": Example("member", 204, resource="rule", reads_body=False)
+        for path in RULES
+    },
+    **{f"DELETE {path}/{{id}}": Example("member", 204, resource="rule", reads_body=False) for path in RULES},
+    "GET /api/v1/alerts": Example(shows=True),
+    "GET /api/v1/alerts/{id}": Example(resource="alert", shows=True),
+    "PUT /api/v1/alerts/{id}/acknowledge": Example("member", 204, {"comment": "seen"}, resource="alert"),
+    "PUT /api/v1/alerts/{id}/resolve": Example("member", 204, resource="alert", reads_body=False),
     "GET /healthz": Example("anyone"),
     "GET /-/healthy": Example("anyone"),
     "GET /readyz": Example("anyone"),
@@ -160,7 +177,11 @@ class World:
         example = EXAMPLES[route]
         method, path = route.split(" ", 1)
         where = self.ids if ids is None else ids
-        path = path.replace("{agentId}", where["agent"]).replace("{name}", "case").replace("{cid}", "cmd_unknown")
+        path = (
+            path.replace("{agentId}", where["agent"])
+            .replace("{name}", "case")
+            .replace("{cid}", "cmd_unknown")
+        )
         if example.resource:
             path = path.replace("{id}", where[example.resource])
         options = {"params": example.params} | options
@@ -187,6 +208,10 @@ class World:
         if kind == "agent":
             agent_id, token = await new_agent(self.session, self.callers["api_key"])
             return {**self.ids, "agent": agent_id, "token": token}
+        if kind == "rule":
+            return {**self.ids, "rule": await new_rule(self.session, self.callers["admin"])}
+        if kind == "alert":
+            return {**self.ids, "alert": await new_alert(self.session, self.callers["admin"], self.ids)}
         return self.ids
 
     def best(self, route: str, ids: dict[str, str] | None = None) -> dict[str, str]:
@@ -223,6 +248,22 @@ async def new_channel(session: aiohttp.ClientSession, headers: dict[str, str]) -
         return channel_id
 
 
+async def new_rule(session: aiohttp.ClientSession, headers: dict[str, str]) -> str:
+    async with session.post("/api/v1/alerts/rules", json=RULE, headers=headers) as response:
+        assert response.status == 201, await response.text()
+        return str((await response.json())["id"])
+
+
+async def new_alert(session: aiohttp.ClientSession, headers: dict[str, str], ids: dict[str, str]) -> str:
+    """Fire an alert of its own with a new series of the agent, by the rule of ``new_world``."""
+    sample = {"metric": METRIC, "labels": {"case": f"{MARKER}-{secrets.token_hex(4)}"}, "value": 1}
+    path = f"/api/v1/agents/{ids['agent']}/push"
+    async with session.post(path, json={"samples": [sample]}, headers=bearer(ids["token"])) as response:
+        assert response.status == 200, await response.text()
+    async with session.get("/api/v1/alerts", headers=headers) as response:
+        return str((await response.json())[0]["id"])
+
+
 async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> World:
     async with pool.acquire() as conn:
         org_id = await provision.create_org(conn, MARKER, "pro")
@@ -241,6 +282,7 @@ async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> Wo
     async with session.delete(f"/api/v1/agents/{gone_id}", headers=callers["api_key"]) as response:
         assert response.status == 204
     ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id, "channel": channel_id}
+    ids["rule"] = await new_rule(session, callers["admin"])
     push = {
         "containers": [{"id": MARKER, "name": MARKER}],
         "pods": [{"name": MARKER, "namespace": MARKER}],
@@ -253,4 +295,5 @@ async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> Wo
     path = f"/api/v1/agents/{agent_id}/logs"
     async with session.post(path, json=LOG_LINE, headers=bearer(token)) as response:
         assert response.status == 200, await response.text()
+    ids["alert"] = await new_alert(session, callers["admin"], ids)
     return World(session, pool, org_id, callers, ids)

@@ -246,7 +246,7 @@ async def test_no_answer_shows_anything_of_another_organization(
 
 
 # Of each body one field: a number is none of their types.
-WRONG = ("name", "email", "role", "containers", "metricsRetention")
+WRONG = ("comment", "name", "email", "role", "containers", "metricsRetention")
 GARBAGE: list[tuple[str, bytes, dict[str, str]]] = [
     ("not text", b"\xff\xfe\x00", {}),
     ("no JSON", b"{", {}),

@@ -55,6 +55,14 @@ GLOBAL_TABLES = {
 
 # Statements over organizations' tables that span organizations on purpose.
 SPANNING = {
+    "monitor/alerts/live/store.py:rules_of": "rules of the organizations of a batch",
+    "monitor/alerts/live/store.py:open_alerts": "alerts of the agents of a batch, locked",
+    "monitor/alerts/live/store.py:sample_times": "agents of a batch, locked",
+    "monitor/alerts/live/store.py:write_agents": "joins id and org_id of each agent of a batch, locked",
+    "monitor/alerts/live/store.py:resolve_alerts": "joins id and org_id of each alert of a batch's agents",
+    "monitor/alerts/live/store.py:offline_agents": "agent_up 0 is judged for all organizations",
+    "monitor/alerts/live/store.py:lock_offline": "agent_up 0 is judged for all organizations",
+    "monitor/alerts/live/store.py:firing": "alerts_firing is written for all organizations",
     "monitor/auth/store.py:tenant_by_api_key": "finds out which organization it is, by the key's hash",
     "monitor/auth/store.py:agent_by_token": "finds out which organization it is, by the token's hash",
     "monitor/auth/store.py:user_by_email": "finds out which organization it is, by the login name",
@@ -97,6 +105,7 @@ ASYNCPG_ELSEWHERE = {
 # Tasks that are not a round of background(); each is awaited or cancelled where it is made.
 TASKS = {
     "monitor/web/background.py": "the rounds themselves",
+    "monitor/collector/logs/ship.py": "one reader a container, in a group that ends with the shipper",
     "monitor/collector/run.py": "the agent's collecting and delivering, ended together",
     "monitor/dev/stack.py": "the stack, and the signal that ends it",
     "monitor/db/wakeups.py": "listens, ended with the app",

@@ -197,7 +197,10 @@ REFUSED = [
     ({"containers": [{"id": "a", "name": 5}]}, "containers[0].name: expected string"),
     ({"containers": [{"id": "a"}]}, "containers[0].name: required"),
     ({"containers": [{"id": "a", "name": ""}]}, "containers[0].name: expected string that is not empty"),
-    ({"containers": [{"id": "a", "name": "b", "cpuPercent": "9"}]}, "containers[0].cpuPercent: expected number"),
+    (
+        {"containers": [{"id": "a", "name": "b", "cpuPercent": "9"}]},
+        "containers[0].cpuPercent: expected number",
+    ),
     ({"containers": [container("a"), container("a")]}, "containers[1]"),
     ({"pods": [{"name": "a"}]}, "pods[0].namespace: required"),
     ({"pods": [{"name": "a", "namespace": "n"}] * 2}, "pods[1]"),

@@ -38,7 +38,9 @@ async def test_pushed_samples_reach_victoriametrics_with_the_organizations_label
     api = await stack.api()
     agent = await stack.agent(api)
 
-    await agent.pushed(samples=[{"metric": "up", "value": 3, "labels": {"org_id": "other", "job": "x y,z=\\"}}])
+    await agent.pushed(
+        samples=[{"metric": "up", "value": 3, "labels": {"org_id": "other", "job": "x y,z=\\"}}]
+    )
     [(labels, _, value)] = await stack.until_samples("up", 1)
 
     assert labels == {

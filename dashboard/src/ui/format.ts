@@ -18,7 +18,6 @@ export function bytes(value: number): string {
 export const mebibytes = (value: number) => bytes(value * MEBIBYTE);
 export const bytesPerSecond = (value: number) => `${bytes(value)}/s`;
 export const percent = (value: number) => `${rounded(value)} %`;
-export const cores = (value: number) => `${rounded(value, 3)} ${value === 1 ? "core" : "cores"}`;
 export const count = (value: number) => FORMATS[0]!.format(value);
 
 /** Return a number with three or so significant digits, in plain notation where it is readable. */

@@ -6,7 +6,7 @@ import { Link } from "react-router";
 import type { Pod } from "../../api/client";
 import { usePods } from "../../api/queries";
 import { DataTable, type Column } from "../../ui/DataTable";
-import { bytes, cores, count, percent } from "../../ui/format";
+import { bytes, count, percent, rounded } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { NoProvider } from "../../ui/NoProvider";
 import { Page } from "../../ui/Page";
@@ -41,6 +41,7 @@ const BASE: Column<Pod>[] = [
   {
     key: "ready",
     label: "Ready",
+    width: "70px",
     value: ({ ready }) => Number(ready),
     cell: ({ ready, containers }) =>
       containers.length ? `${containers.filter((each) => each.ready).length} / ${containers.length}` : ready ? "yes" : "no",
@@ -49,6 +50,7 @@ const BASE: Column<Pod>[] = [
     key: "restarts",
     label: "Restarts",
     numeric: true,
+    width: "88px",
     value: ({ restarts }) => restarts,
     cell: ({ restarts }) => count(restarts),
   },
@@ -64,7 +66,7 @@ const BASE: Column<Pod>[] = [
 const USAGE: Column<Pod>[] = [
   {
     key: "cpu",
-    label: "CPU",
+    label: "CPU, cores",
     numeric: true,
     narrow: true,
     value: ({ cpuCores }) => cpuCores ?? -1,
@@ -72,9 +74,9 @@ const USAGE: Column<Pod>[] = [
       cpuCores == null ? (
         "–"
       ) : cpuPercent == null ? (
-        cores(cpuCores)
+        rounded(cpuCores, 3)
       ) : (
-        <Meter percent={cpuPercent}>{`${cores(cpuCores)}`}</Meter>
+        <Meter percent={cpuPercent}>{rounded(cpuCores, 3)}</Meter>
       ),
   },
   {
