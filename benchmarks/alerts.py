@@ -101,7 +101,7 @@ def judged_part(snapshots: Snapshots) -> list[dict[str, Any]]:
         def judged(watch: Watch, plan: Any = plan) -> Watch:
             increase = rates(previous, counters)
             options = {"at_ms": now_ms, "now_ms": now_ms, "late": False}
-            found = judge(plan, watch, at, push, rates=lambda: increase, new_id=str, **options)
+            found = judge(plan, watch, at, push, rates=increase, new_id=str, **options)
             assert not found.changes
             return found.watch
 

@@ -8,7 +8,7 @@ judged rule by rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf, isfinite, isnan, nan
 from operator import gt, lt
 from typing import Final
@@ -36,7 +36,7 @@ from monitor.wire.times import sample_ms
 
 JUDGED_MS: Final = 300_000  # older samples are stored, and judged by no rule
 
-Rates = Callable[[], Sequence[float | None] | None]
+Rates = Sequence[float | None] | None
 
 
 class Judged(Struct, frozen=True):
@@ -76,7 +76,7 @@ def judge(
         at_ms: Time of its samples, unix milliseconds.
         now_ms: The present; samples older than JUDGED_MS are not judged.
         late: A newer snapshot is stored: only the ``samples`` are judged.
-        rates: Gives the push's rates, as ``rate_column`` takes them.
+        rates: The push's rates, as ``rate_column`` takes them.
         new_id: Gives the id of a new alert.
         allowlist: Labels of resources that become metric labels.
     """
@@ -131,7 +131,7 @@ def _judge_table(
     changed: dict[str, Bounds] = {}
     for metric, rules in metrics:
         read = table.columns.get(metric)
-        column = rate_column(metric, rows, rates()) if read is None else read(rows)
+        column = rate_column(metric, rows, rates) if read is None else read(rows)
         if untold and metric not in table.told:
             column = list(column)
             for number in untold:

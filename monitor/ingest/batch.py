@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict, deque
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,7 +25,7 @@ from monitor.db.postgres import Connection
 from monitor.errors import OrgSuspended, ServiceError, Unauthorized
 from monitor.ingest import store
 from monitor.ingest.change import is_late, is_repeated, milliseconds, sign_of_life
-from monitor.ingest.counters import Counters, aligned, rates
+from monitor.ingest.counters import Counters, aligned
 from monitor.ingest.samples import AgentRef, samples_of
 from monitor.journal.journal import JOURNAL, Entry
 from monitor.wire.push import Container, Push
@@ -202,7 +201,7 @@ class Batches:
                     waiting.push,
                     waiting.at_ms,
                     late=late,
-                    rates=partial(_rates, before, samples.counters),
+                    rates=samples.increase,
                     allowlist=allowlist,
                 )
                 lines.append(samples.lines)
@@ -247,10 +246,6 @@ class Batches:
 
 def _agent_at(row: store.Locked) -> AgentAt:
     return AgentAt(row.org_id, row.agent_id, row.name, row.rules_version, row.alerts_version, row.version)
-
-
-def _rates(before: Counters | None, counters: Counters | None) -> list[float | None] | None:
-    return None if counters is None else rates(before, counters)
 
 
 def _answer(waiting: Waiting, error: Exception | None) -> None:

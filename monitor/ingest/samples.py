@@ -41,11 +41,14 @@ class Samples(Struct, frozen=True):
         count: Number of samples in it.
         counters: To be given as *previous* with the next push; None if the push has
             no containers array.
+        increase: The rates in it, counter by counter, None where there is none; None
+            if the push has no containers array.
     """
 
     lines: bytes
     count: int
     counters: Counters | None
+    increase: list[float | None] | None
 
 
 def samples_of(
@@ -68,7 +71,7 @@ def samples_of(
     """
     tags = agent_tags(agent)
     parts = [_agent_lines(push, tags, at_ms)]
-    counters = None
+    counters, increase = None, None
     if push.containers is not None:
         counters = counters_of(push.containers, at_ms)
         increase = rates(previous, counters)
@@ -80,7 +83,7 @@ def samples_of(
     if push.samples:
         parts.append(sample_lines(push.samples, tags, at_ms))
     text = "".join([part.text for part in parts])
-    return Samples(text.encode(), sum([part.count for part in parts]), counters)
+    return Samples(text.encode(), sum([part.count for part in parts]), counters, increase)
 
 
 def agent_tags(agent: AgentRef) -> str:

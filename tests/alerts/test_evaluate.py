@@ -37,7 +37,7 @@ def judged(plan: Plan, watch: Watch, body: dict[str, Any], rates: Any = None, **
     ids = (f"alert_{number}" for number in itertools.count())
     defaults = {"at_ms": NOW_MS, "now_ms": NOW_MS, "late": False, "allowlist": ()} | options
     push = msgspec.convert(body, Push)
-    return judge(plan, watch, AGENT, push, rates=lambda: rates, new_id=lambda: next(ids), **defaults)
+    return judge(plan, watch, AGENT, push, rates=rates, new_id=lambda: next(ids), **defaults)
 
 
 def named(changes: list[Any]) -> list[tuple[str, str, str]]:

@@ -41,7 +41,7 @@ class Process:
             with conn.query_logger(seen.append):
                 turn = await self._live.begin(conn, [agent], {self._agent_id: push})
                 at_ms = turn._now_ms
-                turn.judge(self._agent_id, push, at_ms, late=False, rates=lambda: None, allowlist=())
+                turn.judge(self._agent_id, push, at_ms, late=False, rates=None, allowlist=())
                 await turn.record(conn)
             if meanwhile is not None:
                 await meanwhile()

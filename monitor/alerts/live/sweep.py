@@ -113,7 +113,7 @@ def _judge_push(
         at_ms=now_ms,
         now_ms=now_ms,
         late=False,
-        rates=lambda: None,
+        rates=None,
         new_id=new_alert_id,
         allowlist=allowlist,
     )

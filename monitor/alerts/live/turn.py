@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from aiohttp import web
@@ -172,7 +172,7 @@ class Turn:
             at_ms=at_ms,
             now_ms=self._now_ms,
             late=late,
-            rates=cache(rates),
+            rates=rates,
             new_id=new_alert_id,
             allowlist=allowlist,
         )
