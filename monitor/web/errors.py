@@ -7,8 +7,8 @@ trace, answered with 500 and the request's id.
 
 from __future__ import annotations
 
+import random
 import re
-import secrets
 import time
 from collections.abc import Awaitable, Callable
 
@@ -65,7 +65,7 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Answer every error as documented; give each request its id; log and count it."""
     started = time.monotonic()
     given = request.headers.get("X-Request-Id", "")
-    request_id = given if REQUEST_ID.match(given) else secrets.token_hex(8)
+    request_id = given if REQUEST_ID.match(given) else f"{random.getrandbits(64):016x}"
     response: web.StreamResponse
     try:
         _refuse_nul(request)

@@ -7,6 +7,7 @@ Under ``monitor serve`` every process writes its figures into files of one folde
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from aiohttp import web
 from prometheus_client import (
@@ -18,6 +19,9 @@ from prometheus_client import (
     multiprocess,
 )
 from prometheus_client import REGISTRY as DEFAULT_REGISTRY
+
+# Whoever sends other words must not make a series of each.
+METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"))
 
 REQUESTS = Counter("monitor_http_requests_total", "Requests answered.", ["method", "route", "status"])
 SECONDS = Histogram(
@@ -32,9 +36,20 @@ def observe_request(request: web.Request, status: int, seconds: float) -> None:
     """Count one answered request under its route's pattern, never under its path."""
     resource = request.match_info.route.resource
     route = resource.canonical if resource is not None else "unmatched"
-    method = request.method if len(request.method) <= 8 and request.method.isalpha() else "other"
-    REQUESTS.labels(method, route, str(status)).inc()
-    SECONDS.labels(route).observe(seconds)
+    method = request.method if request.method in METHODS else "other"
+    _requests(method, route, status).inc()
+    _seconds(route).observe(seconds)
+
+
+# Looking a child up costs as much as counting: routes, methods and statuses are few.
+@cache
+def _requests(method: str, route: str, status: int) -> Counter:
+    return REQUESTS.labels(method, route, str(status))
+
+
+@cache
+def _seconds(route: str) -> Histogram:
+    return SECONDS.labels(route)
 
 
 def render() -> bytes:

@@ -63,7 +63,7 @@ export function DataTable<T>({ label, rows, columns, rowKey, groupOf }: Props<T>
       components={PARTS as TableComponents<Line<T>, { label: string; total: number }>}
       context={{ label, total: lines.length }}
       computeItemKey={(_, line) => ("row" in line ? rowKey(line.row) : `group ${line.group}`)}
-      increaseViewportBy={400}
+      increaseViewportBy={200}
       fixedHeaderContent={() => (
         <tr>
           {columns.map((each) => (
