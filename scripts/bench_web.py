@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import os
 import statistics
 import time
@@ -26,7 +27,8 @@ from tests.browser.stage import log_in, missing, new_context, own_service, start
 
 PRIORITY = -10  # where that is allowed: what else runs here is not measured
 HOSTS = 4  # one push makes at most 50,000 series
-PUSH_SECONDS = 10.0
+ROUNDS = 4
+PUSH_SECONDS = 10.0  # until every container was pushed anew
 LONGEST_MS = 100.0  # a task that long is felt (RAIL: answer within 100 ms)
 HEAP_GROWTH = 1.25  # last third of the run against the first: noise of the collector is below that
 SETTLE_SECONDS = 3.0  # of the first load, which is not watched
@@ -38,19 +40,21 @@ new PerformanceObserver(list => longTasks.push(...list.getEntries().map(e => e.d
 """
 
 
-async def push_all(hosts: list[fleet.Member], size: int) -> None:
-    """Push *size* containers with new figures."""
-    each = -(-size // len(hosts))
-    for place, host in enumerate(hosts):
-        first = place * each
-        await host.push(await asyncio.to_thread(fleet.crowd, min(each, size - first), time.time(), first))
+def rounds_of(size: int) -> list[list[dict[str, Any]]]:
+    """Return rounds of pushes with other figures each, made beforehand: it would compete with the browser."""
+    each = -(-size // HOSTS)
+    return [
+        [fleet.crowd(min(each, size - first), number * PUSH_SECONDS, first) for first in range(0, size, each)]
+        for number in range(ROUNDS)
+    ]
 
 
-async def push_for_ever(hosts: list[fleet.Member], size: int) -> None:
-    """Push all containers, again and again."""
-    while True:
-        await push_all(hosts, size)
-        await asyncio.sleep(PUSH_SECONDS)
+async def push_for_ever(hosts: list[fleet.Member], rounds: list[list[dict[str, Any]]]) -> None:
+    """Push one round after the other, again and again."""
+    for bodies in itertools.cycle(rounds):
+        for host, body in zip(hosts, bodies, strict=True):
+            await host.push(body)
+            await asyncio.sleep(PUSH_SECONDS / len(hosts))
 
 
 async def heap_bytes(devtools: CDPSession) -> int:
@@ -106,14 +110,16 @@ async def main(containers: int, seconds: float) -> int:
         aiohttp.ClientSession(running["baseUrl"]) as session,
     ):
         hosts = [await fleet.join(session, running["apiKey"], f"host-{number}") for number in range(HOSTS)]
-        await push_all(hosts, containers)
+        rounds = rounds_of(containers)
+        for host, body in zip(hosts, rounds[0], strict=True):
+            await host.push(body)
         page = await (await new_context(browser)).new_page()
         await log_in(page, running["baseUrl"], running["email"], running["password"])
         await page.goto(f"{running['baseUrl']}/containers")
         await page.get_by_text(f"{containers:,} of {containers:,}").wait_for()
         await asyncio.sleep(SETTLE_SECONDS)
         rows = await page.locator("table.data tbody tr").count()
-        pushing = asyncio.create_task(push_for_ever(hosts, containers), name="pushes")
+        pushing = asyncio.create_task(push_for_ever(hosts, rounds), name="pushes")
         try:
             tasks, heaps = await measure(page, seconds)
         finally:

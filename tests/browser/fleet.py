@@ -164,7 +164,7 @@ def cluster(at: float, *, measured: bool = True) -> dict[str, Any]:
 
 
 def crowd(size: int, at: float, first: int = 0) -> dict[str, Any]:
-    """Return a push of *size* containers on one host, numbered from *first*."""
+    """Return a push of *size* containers on one host, numbered from *first*, without a time of its own."""
     containers = []
     for number in range(first, first + size):
         load = _load(f"crowd{number}", at)
@@ -184,7 +184,7 @@ def crowd(size: int, at: float, first: int = 0) -> dict[str, Any]:
                 "labels": {"com.docker.compose.project": f"project-{number % 30}"},
             }
         )
-    return {"version": "0.1.0", "containers": containers, "collectedAt": _iso(at)}
+    return {"version": "0.1.0", "containers": containers}
 
 
 @dataclass

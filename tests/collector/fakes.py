@@ -26,7 +26,7 @@ async def served(app, port=0):
         await runner.cleanup()
 
 
-async def until(condition, seconds=10.0):
+async def until(condition, seconds=30.0):
     """Wait until *condition()* is true; fail when that takes too long."""
     async with asyncio.timeout(seconds):
         while not condition():

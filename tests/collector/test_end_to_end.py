@@ -70,12 +70,12 @@ async def test_a_real_container_is_listed_stored_and_read_back(
         async def series():
             end = time.time()
             answer = await api.json("/api/v1/metrics/range", params={**query, "start": end - 60, "end": end})
-            return answer["series"]
+            # The first sample says 0: there is nothing to compare it with.
+            return [row for row in answer["series"] if max(value for _, value in row["values"]) > 0]
 
         [found] = await until(series, 30)
         assert found["metric"]["container_id"] == listed["id"]
         assert "org_id" not in found["metric"]
-        assert max(value for _, value in found["values"]) > 0
         assert (await other.json("/api/v1/metrics/range", params=query))["count"] == 0
         assert await other.json("/api/v1/containers") == []
         async with (
