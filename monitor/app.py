@@ -54,6 +54,7 @@ from monitor.web.background import background
 from monitor.web.errors import errors
 from monitor.web.health import DRAINING, Health, healthz, readyz
 from monitor.web.openapi import describes, document
+from monitor.web.static import add_pages
 
 Role = Literal["web", "background", "all"]
 
@@ -131,6 +132,7 @@ def add_routes(app: web.Application) -> None:
         ("/openapi.json", openapi),
     ):
         app.router.add_get(path, handler)
+    add_pages(app, public)
 
 
 public(describes(reply=Health)(healthz))
