@@ -10,6 +10,7 @@ from monitor.auth.checks import retention_text
 from monitor.auth.models import Plan
 from monitor.config import Config
 from monitor.db.postgres import connection
+from monitor.logs import store as log_store
 from monitor.settings import store
 from monitor.settings.models import Limits, Retention, Usage
 from monitor.tsdb.client import TSDB
@@ -24,7 +25,9 @@ async def usage(app: web.Application, org_id: str) -> Usage:
     today = datetime.now(UTC).date().isoformat()
     async with connection(app) as conn:
         agents = await store.count_agents(conn, org_id)
-    return Usage(agents=agents, series=await app[TSDB].series_count(org_id, day=today), log_bytes=0)
+        log_bytes = await log_store.usage(conn, org_id)
+    series = await app[TSDB].series_count(org_id, day=today)
+    return Usage(agents=agents, series=series, log_bytes=log_bytes)
 
 
 def limits_of(

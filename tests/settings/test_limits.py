@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -74,6 +76,19 @@ async def test_everybody_reads_and_only_admins_write(api, admin, member, viewer,
     ):
         assert (await caller.get(LIMITS)).status == read
         assert (await caller.put(LIMITS, json={})).status == write
+
+
+async def test_usage_counts_the_bytes_of_the_organizations_own_logs(api, other, agent):
+    line = {"time": datetime.now(UTC).isoformat(), "stream": "stdout", "message": "x", "containerId": "c1"}
+    async with agent.api.post(
+        f"{agent.path}/logs",
+        data=json.dumps(line),
+        headers={"Content-Type": "application/x-ndjson", "X-Batch-Id": "1:1"},
+    ) as accepted:
+        assert accepted.status == 200, await accepted.text()
+
+    assert (await limits(api))["usage"]["logBytes"] > 0
+    assert (await limits(other))["usage"]["logBytes"] == 0
 
 
 async def test_usage_counts_the_organizations_own_agents_and_series(api, other, make_agent):
