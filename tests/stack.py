@@ -69,7 +69,7 @@ class Stack:
             for at, value in zip(row["timestamps"], row["values"], strict=True)
         ]
 
-    async def until_samples(self, match: str, count: int, seconds: float = 20.0) -> list[Any]:
+    async def until_samples(self, match: str, count: int, seconds: float = 60.0) -> list[Any]:
         """Wait until *count* samples are stored and return them."""
         deadline = time.monotonic() + seconds
         while True:

@@ -193,7 +193,7 @@ async def test_a_hidden_tab_asks_for_nothing(app: Any, browser: Browser, host: f
         "delete document.visibilityState; delete document.hidden;"
         "document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))"
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not asked:
             await asyncio.sleep(0.1)
     await page.context.close()

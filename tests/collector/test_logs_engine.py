@@ -10,7 +10,7 @@ from tests.collector.test_command import start
 
 pytestmark = pytest.mark.xdist_group("docker")
 
-ARRIVAL_SECONDS = 20.0
+ARRIVAL_SECONDS = 60.0
 LOOP = "i=0; while [ $i -lt {count} ]; do i=$((i+1)); {body}; done; sleep 1000"
 LONG = 40 * 1024
 

@@ -139,7 +139,7 @@ async def test_a_token_that_is_no_longer_valid_ends_the_delivery(engine, service
     service.log_answers = [answer(401, "unauthorized")]
     log("line 1")
     async with shipping(engine, service, tmp_path) as (_, delivering):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             with pytest.raises(AgentStopped, match="no longer valid"):
                 await delivering
 

@@ -166,7 +166,7 @@ async def test_a_batch_is_closed_by_time(directory, monkeypatch):
     task = asyncio.create_task(batch.close_forever())
     batch.add(line("<b>\0\x1b[1m\udc80".encode(errors="replace").decode()), "c1", at(1))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await batch.spooled.wait()
 
     task.cancel()
@@ -195,7 +195,7 @@ async def test_while_the_disk_is_full_lines_wait_and_none_is_lost(directory, mon
         assert not waiting.done()
         assert spool.positions == {}
         full = False
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             await waiting
 
     closing.cancel()

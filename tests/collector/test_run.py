@@ -46,7 +46,7 @@ async def running(settings):
         yield task
     finally:
         stop.set()
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(30.0):
             await task
 
 

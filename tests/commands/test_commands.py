@@ -20,7 +20,6 @@ from monitor.errors import NotFound
 from tests.conftest import Addresses, Agent, Api, Service, settings, start_service
 
 SCALE = {"group": "web", "replicas": 3}
-AT_ONCE = 0.5  # seconds: well below the look that every process takes by itself
 
 
 async def enqueue(pool: Pool, agent: Agent, payload: dict[str, Any] = SCALE) -> str:
@@ -49,7 +48,7 @@ async def set_back(pool: Pool, command_id: str, column: str) -> None:
 
 async def until_polls(pool: Pool, agent: Agent, other_than: str | None = None) -> str:
     """Wait until a poll of *agent* holds and return its id."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         while True:
             poll_id = await pool.fetchval(
                 "SELECT poll_id FROM command_polls WHERE agent_id = $1", agent.agent_id
@@ -57,6 +56,12 @@ async def until_polls(pool: Pool, agent: Agent, other_than: str | None = None) -
             if poll_id not in (None, other_than):
                 return poll_id
             await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def hints_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No process looks by itself within a poll: what comes was hinted at."""
+    monkeypatch.setattr("monitor.commands.poll.LOOK_SECONDS", 600.0)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +87,7 @@ async def test_without_a_command_a_poll_is_204_after_its_wait(agent: Agent):
 
     assert await poll(agent, "0.3") == (204, None)
 
-    assert 0.3 <= time.monotonic() - started < 2
+    assert 0.3 <= time.monotonic() - started < 20  # not the wait of who says none
 
 
 async def test_a_command_is_handed_out_as_documented(pool: Pool, agent: Agent):
@@ -190,33 +195,29 @@ async def test_a_wait_that_is_no_number_is_refused(agent: Agent, wait: str):
 
 
 async def test_a_wait_below_0_is_0(agent: Agent):
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(20):
         assert await poll(agent, "-5") == (204, None)
 
 
-async def test_a_command_reaches_a_waiting_agent_at_once(pool: Pool, agent: Agent):
+async def test_a_command_reaches_a_waiting_agent_at_once(pool: Pool, agent: Agent, hints_alone: None):
     waiting = asyncio.create_task(poll(agent, "20"))
     await until_polls(pool, agent)
 
-    made_at = time.monotonic()
     command_id = await enqueue(pool, agent)
     status, command = await waiting
 
     assert (status, command["command_id"]) == (200, command_id)
-    assert time.monotonic() - made_at < AT_ONCE
 
 
 async def test_a_command_made_by_one_replica_reaches_an_agent_at_another(
-    pool: Pool, agent: Agent, elsewhere: Agent
+    pool: Pool, agent: Agent, elsewhere: Agent, hints_alone: None
 ):
     waiting = asyncio.create_task(poll(elsewhere, "20"))
     await until_polls(pool, agent)
 
-    made_at = time.monotonic()
     await enqueue(pool, agent)
 
     assert (await waiting)[0] == 200
-    assert time.monotonic() - made_at < AT_ONCE
 
 
 async def test_a_command_of_a_transaction_comes_when_it_commits(pool: Pool, agent: Agent):
@@ -237,7 +238,7 @@ async def test_a_lost_hint_costs_a_second(pool: Pool, agent: Agent):
     waiting = asyncio.create_task(poll(agent, "20"))
     await until_polls(pool, agent)
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(15):
         await pool.execute(
             "INSERT INTO commands (id, org_id, agent_id, type, payload)"
             " VALUES ('unannounced-' || $2, $1, $2, 'docker.scale', '{}')",
@@ -248,35 +249,34 @@ async def test_a_lost_hint_costs_a_second(pool: Pool, agent: Agent):
 
 
 async def test_commands_come_after_the_listening_connection_was_cut(
-    pool: Pool, superuser: asyncpg.Connection, agent: Agent
+    pool: Pool, superuser: asyncpg.Connection, agent: Agent, hints_alone: None
 ):
     listening = "SELECT pid FROM pg_stat_activity WHERE application_name = $1"
     before = {row["pid"] for row in await superuser.fetch(listening, APPLICATION)}
     assert before
     for pid in before:
         await superuser.execute("SELECT pg_terminate_backend($1)", pid)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not {row["pid"] for row in await superuser.fetch(listening, APPLICATION)} - before:
             await asyncio.sleep(0.05)
     waiting = asyncio.create_task(poll(agent, "20"))
     await until_polls(pool, agent)
 
-    made_at = time.monotonic()
     await enqueue(pool, agent)
 
     assert (await waiting)[0] == 200
-    assert time.monotonic() - made_at < 2
 
 
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
-async def test_a_newer_poll_releases_the_older_one(pool: Pool, agent: Agent, elsewhere: Agent, where: str):
+async def test_a_newer_poll_releases_the_older_one(
+    pool: Pool, agent: Agent, elsewhere: Agent, where: str, hints_alone: None
+):
     older = asyncio.create_task(poll(agent, "20"))
     first = await until_polls(pool, agent)
 
-    started = time.monotonic()
     newer = asyncio.create_task(poll(agent if where == "here" else elsewhere, "20"))
-    assert await older == (204, None)
-    assert time.monotonic() - started < AT_ONCE
+    async with asyncio.timeout(15):
+        assert await older == (204, None)
     await until_polls(pool, agent, other_than=first)
     await enqueue(pool, agent)
 
@@ -334,7 +334,7 @@ async def test_a_poll_gets_204_when_the_service_ends(
         await service.stop()
 
         assert await waiting == (204, None)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 20
     assert service.app[POLLS]._polls == {}
 
 

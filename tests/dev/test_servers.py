@@ -36,7 +36,7 @@ asyncio.run(main())
 """
 
 
-async def gone(name, folder, seconds=10.0):
+async def gone(name, folder, seconds=60.0):
     until = time.monotonic() + seconds
     while left := running(name, folder):
         assert time.monotonic() < until, f"{name} still runs as {left}"
@@ -112,7 +112,7 @@ async def test_postgres_ends_open_connections_when_it_is_stopped(tmp_path):
         begun = time.monotonic()
         await server.stop()
 
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
             await conn.fetchval("SELECT 1")
 

@@ -192,7 +192,7 @@ async def test_dev_runs_everything_ends_everything_and_goes_on_with_the_same_dat
 
 async def _printed_with(run, text):
     """Return the output once it holds *text*: it follows dev.json."""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while text not in run.printed():
         assert time.monotonic() < until, run.printed()
         await asyncio.sleep(0.05)

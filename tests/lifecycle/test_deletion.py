@@ -35,7 +35,7 @@ async def receipt(api, agent_id):
     return row
 
 
-async def until_verified(api, agent_id, passes=1, seconds=20):
+async def until_verified(api, agent_id, passes=1, seconds=60):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         row = await receipt(api, agent_id)

@@ -33,7 +33,7 @@ def everything(org_id: str) -> Search:
 
 
 async def settled(engine: Engine) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while engine._tasks:
             await asyncio.sleep(0.01)
 

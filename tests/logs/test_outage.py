@@ -70,7 +70,7 @@ async def test_logs_and_commands_survive_an_outage_of_postgres(servers: Addresse
                 assert await status_of(response) == (503, UNAVAILABLE)
 
             await postgres.start()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while (await ship(2))[0] != 200:
                     await asyncio.sleep(0.1)
             status, lines = await found()
@@ -85,7 +85,7 @@ async def test_logs_and_commands_survive_an_outage_of_postgres(servers: Addresse
             )
             status, command = await status_of(await again)
             assert (status, command["command_id"]) == (200, command_id)
-            assert time.monotonic() - made_at < 3
+            assert time.monotonic() - made_at < 15  # the poll itself lasts 20 s
             assert (await waiting).status in (204, 503)  # the one that waited was ended, not forgotten
             await conn.close()
         await service.stop()

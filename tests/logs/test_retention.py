@@ -135,7 +135,7 @@ async def test_days_come_a_week_ahead_and_go_with_the_longest_retention(servers:
         started = time.monotonic()
         with pytest.raises(StorageUnavailable):
             await retention.keep_days(stack.service.app)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 15
         assert await messages(api) == ["hello"]
         assert name_of(now - 9 * DAY) in await days(owner)
         await reading.rollback()
@@ -151,7 +151,7 @@ async def test_days_come_a_week_ahead_and_go_with_the_longest_retention(servers:
         await owner.execute(f"DROP TABLE {name_of(now - 4 * DAY)}")
         await stack.conn.execute("UPDATE claims SET until = clock_timestamp()")
         await retention.keep_days(stack.service.app)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while await stack.conn.fetchval("SELECT count(*) FROM log_batches"):
                 await asyncio.sleep(0.1)
         assert await messages(api) == ["hello"]

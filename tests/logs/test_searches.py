@@ -219,7 +219,7 @@ async def test_a_killed_search_process_is_replaced(app: Service, api: Api, agent
 
     os.kill(first.pid, signal.SIGKILL)
     await first.wait()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while True:  # a search that was under way may fail, the next one does not
             async with api.get("/api/v1/logs/search") as response:
                 if response.status == 200:
@@ -268,7 +268,7 @@ async def test_a_search_process_that_hangs_is_replaced(
         assert response.status == 503
     monkeypatch.undo()
     await child.wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         assert (await search(api, {}))[0] == []
 
 
@@ -281,7 +281,7 @@ async def test_a_client_that_leaves_takes_its_search_with_it(app: Service, api: 
         with pytest.raises(asyncio.TimeoutError):
             async with api.get("/api/v1/logs/search", timeout=aiohttp.ClientTimeout(total=0.1)):
                 pass
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(30):
             while searches._answers:
                 await asyncio.sleep(0.02)
     finally:

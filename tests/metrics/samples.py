@@ -6,7 +6,7 @@ import time
 from monitor.tsdb.client import TSDB
 
 SECOND = 1_000
-VISIBLE_SECONDS = 20.0  # newer versions flush after 4 s; a series asked for too early stays hidden for 11
+VISIBLE_SECONDS = 60.0  # newer versions flush after 4 s; a series asked for too early stays hidden for 11
 
 
 def now_ms():

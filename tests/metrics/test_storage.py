@@ -63,7 +63,7 @@ async def with_storage(servers, api, tmp_path):
 
 
 async def until(condition):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while not condition():
             await asyncio.sleep(0.01)
 

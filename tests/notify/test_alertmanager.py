@@ -15,7 +15,7 @@ import pytest
 
 PROGRAM = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
 CONFIG = "route: {receiver: nobody}\nreceivers: [{name: nobody}]\n"
-START_SECONDS = 20
+START_SECONDS = 60
 
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="no prometheus-alertmanager: install the Debian package of that name"

@@ -225,7 +225,7 @@ async def silence(writer: asyncio.StreamWriter) -> None:
 async def test_the_body_of_an_answer_is_not_read(open_outlet: Outlet):
     server, url = await serve(endless_body)
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         await open_outlet.post(url, b"{}", {})
     server.close()
 
@@ -234,7 +234,7 @@ async def test_the_body_of_an_answer_is_not_read(open_outlet: Outlet):
 async def test_an_answer_that_is_no_bounded_http_is_refused(open_outlet: Outlet, answer: Any):
     server, url = await serve(answer)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         text = await refusal(open_outlet, url)
     server.close()
 
@@ -246,7 +246,7 @@ async def test_a_receiver_that_keeps_silent_is_given_up(monkeypatch: pytest.Monk
     outlet = Outlet(Notifications(allow_private_targets=True))
     server, url = await serve(silence)
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(30):
         text = await refusal(outlet, url)
     server.close()
     await outlet.close()

@@ -10,7 +10,7 @@ import yaml
 
 from tests.conftest import start_service
 
-ARRIVAL_SECONDS = 20.0  # a process needs some of them to start
+ARRIVAL_SECONDS = 60.0  # a process needs some of them to start
 
 
 async def test_background_processes_deliver_by_themselves_and_tell_nothing_twice(

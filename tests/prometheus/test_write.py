@@ -372,7 +372,7 @@ async def test_other_requests_are_answered_while_a_large_one_is_read(api, anonym
         waits.append(time.perf_counter() - started)
 
     assert (await large)[0] == 204
-    assert len(waits) > 20
+    assert len(waits) > 3  # 1 when the loop stands still meanwhile
 
 
 # Limits and outages: services of their own

@@ -164,7 +164,7 @@ def test_samples_that_repeat_long_labels_too_often_are_refused_before_they_are_p
     with pytest.raises(PayloadTooLarge, match="characters with their labels"):
         lines(encoded)
 
-    assert time.perf_counter() - started < 2  # printing them would take minutes
+    assert time.perf_counter() - started < 30  # printing them would take minutes
 
 
 def test_many_samples_of_a_series_come_in_pieces():

@@ -13,7 +13,7 @@ from monitor.tsdb.client import EVERYTHING, Refused, Tsdb
 from monitor.tsdb.selector import parse
 from monitor.tsdb.window import Grid
 
-VISIBLE_SECONDS = 10.0  # a new series may be hidden that long if it was asked for too early
+VISIBLE_SECONDS = 30.0  # a new series may be hidden that long if it was asked for too early
 
 
 @pytest.fixture
