@@ -34,6 +34,12 @@ CONNECT_SECONDS = 5.0  # a server that needs longer to answer is away
 ACQUIRE_SECONDS = 5.0  # a full pool is an overload: better told than waited out
 STATEMENT_SECONDS = 15.0  # no statement on a request's path is this slow
 
+# A prepared statement keeps the plan made while its tables were small: 10 agents are
+# scanned, 10,000 must not be, and until the next ANALYZE a push would cost five times
+# as much.  Every statement of a request has an index: with these its plan is the same
+# at every size.  Compiling (jit) what cannot avoid a scan costs more than the scan.
+PLANNING = {"enable_seqscan": "off", "jit": "off"}
+
 AWAY = (
     OSError,
     TimeoutError,
@@ -109,7 +115,7 @@ async def create_pool(dsn: str, *, size: int, min_size: int = 1) -> Pool:
         max_size=size,
         timeout=CONNECT_SECONDS,
         command_timeout=STATEMENT_SECONDS,
-        server_settings={"application_name": "monitor"},
+        server_settings={"application_name": "monitor", **PLANNING},
         reset=_unchanged,
     )
 
