@@ -27,6 +27,8 @@ _labels = msgspec.json.Decoder(dict[str, str])
 
 _VALUES = b'"values":[['
 _METRIC = b'"metric":'
+# After the values of every series but the last.  No label holds this: in a string the quote is escaped.
+_NEXT = b']]},{"metric":{'
 _NO_NUMBER = re.compile(rb'"(?:NaN|[+-]?Inf)"')
 # Prometheus writes numbers from 1e21 on, and below 1e-6, with an exponent, VictoriaMetrics none.
 _EXPONENT = re.compile(rb'"(-?(?:0\.000000[0-9]+|[0-9]{22,}(?:\.[0-9]+)?))"')
@@ -166,7 +168,9 @@ def _matrix(answer: bytes, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
         raise StorageUnavailable from ValueError("no matrix")
     series = []
     for part in parts:
-        metric, end = before.find(_METRIC), part.find(b"]]")
+        metric, end = before.find(_METRIC), part.rfind(_NEXT)
+        if end < 0:  # the last one; from its front every point would be looked at
+            end = part.find(b"]]")
         if metric < 0 or end < 0:
             raise StorageUnavailable from ValueError("a series without labels or end")
         series.append((_read(_labels, before[metric + len(_METRIC) : -1]), part[:end]))

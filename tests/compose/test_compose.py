@@ -61,11 +61,11 @@ async def until(found: Callable[[], Any], what: str) -> Any:
 
 async def test_the_whole_stack_by_compose(compose: Compose) -> None:
     compose("up", "--detach")
-    said = compose("run", "--rm", "monitor", "org", "create", "--name", "Example", "--plan", "pro")
+    said = compose("exec", "-T", "monitor", "monitor", "org", "create", "--name", "Example", "--plan", "pro")
     org_id = next(word for word in said.split() if word.startswith("org_"))
     user = ("user", "create", "--org", org_id, "--email", EMAIL, "--role", "admin", "--password-stdin")
-    compose("run", "--rm", "-T", "monitor", *user, input=PASSWORD)
-    said = compose("run", "--rm", "monitor", "apikey", "create", "--org", org_id, "--name", "agent")
+    compose("exec", "-T", "monitor", "monitor", *user, input=PASSWORD)
+    said = compose("exec", "-T", "monitor", "monitor", "apikey", "create", "--org", org_id, "--name", "agent")
     key = next(word for word in said.split() if word.startswith("mk_"))
     (compose.folder / "deploy/compose/secrets/agent_api_key").write_text(key)
 

@@ -143,6 +143,8 @@ def test_series_are_ordered_by_their_labels():
         '"values":[[1,"2"]]}',
         '"metric":{',
         "]]",
+        ']]},{"metric":{',
+        '1"]]},{"metric":{"a":"b"},"values":[[',
         "],[",
         '"',
         "\\",
