@@ -179,6 +179,8 @@ class OrgLimits(Section, frozen=True):
     policies: Ceiling = 20_000
     log_lines_per_second: Ceiling = 100_000
     log_mib_per_day: Ceiling = 204_800
+    tails: Ceiling = 10
+    tail_minutes: Ceiling = 60
 
 
 class OrgLimitsOverride(Section, frozen=True):
@@ -190,6 +192,8 @@ class OrgLimitsOverride(Section, frozen=True):
     policies: Ceiling | None = None
     log_lines_per_second: Ceiling | None = None
     log_mib_per_day: Ceiling | None = None
+    tails: Ceiling | None = None
+    tail_minutes: Ceiling | None = None
 
 
 class Limits(Section, frozen=True):

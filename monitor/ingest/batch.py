@@ -28,7 +28,9 @@ from monitor.ingest.change import is_late, is_repeated, milliseconds, sign_of_li
 from monitor.ingest.counters import Counters, aligned
 from monitor.ingest.samples import AgentRef, samples_of
 from monitor.journal.journal import JOURNAL, Entry
+from monitor.logs.tail.store import waiting_requests
 from monitor.wire.push import Container, Push
+from monitor.wire.tail import LogRequest
 
 BATCH = 50  # pushes in one transaction: more brings little and holds the locks longer
 SKIPPED_SECONDS = 0.005  # pause before an agent that is locked elsewhere is tried again
@@ -62,7 +64,7 @@ class Waiting(Struct, eq=False):
     push: Push
     at_ms: int
     change: store.Change
-    done: asyncio.Future[None]
+    done: asyncio.Future[list[LogRequest]]
 
 
 class Known(Struct, frozen=True):
@@ -80,6 +82,7 @@ class Outcome(Struct):
     stored: list[Waiting]
     counters: dict[str, Known]
     turn: Turn
+    log_requests: dict[str, list[LogRequest]]
 
 
 class Batches:
@@ -93,19 +96,21 @@ class Batches:
         self._decompressor = zstandard.ZstdDecompressor()
         self._decoder = msgspec.json.Decoder(list[Container])
 
-    async def add(self, agent_id: str, push: Push, at_ms: int, change: store.Change) -> None:
+    async def add(self, agent_id: str, push: Push, at_ms: int, change: store.Change) -> list[LogRequest]:
         """Store *push* with whoever else waits; when this returns, it is durable.
+
+        Returns the log requests that wait for the agent.
 
         Raises:
             Unauthorized: The agent is gone.
             OrgSuspended: Its organization is suspended.
             StorageUnavailable: Whether it is stored is unknown.
         """
-        done = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[list[LogRequest]] = asyncio.get_running_loop().create_future()
         self._waiting.append(Waiting(agent_id, push, at_ms, change, done))
         if self._task is None:
             self._task = asyncio.create_task(self._drain(), name="ingest.batches")
-        await done
+        return await done
 
     async def _drain(self) -> None:
         """Run batches, one at a time, until nobody waits."""
@@ -145,7 +150,7 @@ class Batches:
         outcome.turn.keep()
         SAMPLES.inc(entry.sample_count)
         for waiting in outcome.stored:
-            _answer(waiting, None)
+            _answer(waiting, outcome.log_requests.get(waiting.agent_id, []))
         for waiting, refusal in outcome.refused:
             _answer(waiting, refusal)
         if outcome.skipped:
@@ -176,7 +181,7 @@ class Batches:
             {waiting.agent_id: waiting.push for waiting in batch},
         )
         allowlist = self._app[CONFIG].config.metrics.label_allowlist
-        outcome = Outcome([], [], [], {}, turn)
+        outcome = Outcome([], [], [], {}, turn, {})
         changes: list[store.Change] = []
         repeated: list[str] = []
         lines: list[bytes] = []
@@ -216,6 +221,9 @@ class Batches:
         if repeated:
             await store.note_sign_of_life(entry.conn, repeated)
         await turn.record(entry.conn)
+        tailed = [row.agent_id for row in locked.values() if row.is_tailed]
+        if tailed:
+            outcome.log_requests = await waiting_requests(entry.conn, tailed)
         return outcome
 
     async def _previous(
@@ -248,14 +256,16 @@ def _agent_at(row: store.Locked) -> AgentAt:
     return AgentAt(row.org_id, row.agent_id, row.name, row.rules_version, row.alerts_version, row.version)
 
 
-def _answer(waiting: Waiting, error: Exception | None) -> None:
-    PUSHES.labels("stored" if error is None else "refused" if _deliberate(error) else "failed").inc()
+def _answer(waiting: Waiting, answer: list[LogRequest] | Exception) -> None:
+    PUSHES.labels(
+        "stored" if isinstance(answer, list) else "refused" if _deliberate(answer) else "failed"
+    ).inc()
     if waiting.done.done():
         return
-    if error is None:
-        waiting.done.set_result(None)
+    if isinstance(answer, list):
+        waiting.done.set_result(answer)
     else:
-        waiting.done.set_exception(error)
+        waiting.done.set_exception(answer)
 
 
 def _deliberate(error: Exception) -> bool:

@@ -20,6 +20,7 @@ from monitor.ingest.check import check
 from monitor.web.codec import check_type, decode, read_bytes
 from monitor.web.errors import ORG_ID
 from monitor.wire.push import Push
+from monitor.wire.tail import LogRequest
 
 WAIT_SECONDS = 15.0  # a push that is not stored by then is refused
 
@@ -36,8 +37,10 @@ class Ingest:
         self._callers: Recent[AgentCaller] = Recent()
         self._batches = Batches(app)
 
-    async def push(self, request: web.Request) -> None:
+    async def push(self, request: web.Request) -> list[LogRequest]:
         """Store the push in *request*; when this returns, it is durable.
+
+        Returns the log requests that wait for the agent.
 
         Raises:
             Unauthorized: Not this agent's token, or the agent was deleted.
@@ -60,7 +63,7 @@ class Ingest:
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 change = change_of(caller.agent_id, caller.org_id, push, at_ms)
-                await self._batches.add(caller.agent_id, push, at_ms, change)
+                return await self._batches.add(caller.agent_id, push, at_ms, change)
         except TimeoutError:
             raise StorageUnavailable from None
         except (Unauthorized, OrgSuspended):

@@ -18,5 +18,5 @@ routes = web.RouteTableDef()
 @describes(body=Push, reply=PushReply)
 async def push(request: web.Request) -> web.Response:
     """Store a snapshot of containers, pods, nodes and samples; durable when answered."""
-    await request.app[INGEST].push(request)
-    return reply(PushReply(ok=True, log_requests=[]))
+    log_requests = await request.app[INGEST].push(request)
+    return reply(PushReply(ok=True, log_requests=log_requests))

@@ -16,7 +16,8 @@ class Locked(Struct, frozen=True):
     """An agent's state, locked, and whether its organization may push.
 
     While ``rules_version`` and ``alerts_version`` are as remembered, so are the
-    organization's rules and the agent's open alerts.
+    organization's rules and the agent's open alerts.  Unless ``is_tailed``, no log
+    requests wait for the agent.
     """
 
     agent_id: str
@@ -29,6 +30,7 @@ class Locked(Struct, frozen=True):
     containers_at: datetime | None
     rules_version: int
     alerts_version: int
+    is_tailed: bool | None
 
 
 class Change(Struct, frozen=True):
@@ -56,7 +58,8 @@ async def lock_agents(conn: Connection, agent_ids: Sequence[str]) -> dict[str, L
     """Lock the states of *agent_ids* in one order everywhere; those held elsewhere are left out."""
     rows = await conn.fetch(
         "SELECT s.agent_id, s.org_id, a.name, o.suspended,"
-        " s.version, s.seq, s.collected_at, s.containers_at, o.rules_version, s.alerts_version"
+        " s.version, s.seq, s.collected_at, s.containers_at, o.rules_version, s.alerts_version,"
+        " s.tails_until > clock_timestamp() AS is_tailed"
         " FROM agent_state s"
         " JOIN agents a ON a.id = s.agent_id AND a.org_id = s.org_id"
         " JOIN organizations o ON o.id = s.org_id"
