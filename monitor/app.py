@@ -21,9 +21,11 @@ import monitor.ingest.routes
 import monitor.inventory.routes
 import monitor.lifecycle.routes
 import monitor.logs.routes
+import monitor.logs.tail.routes
 import monitor.metrics.routes
 import monitor.prometheus.routes
 import monitor.prometheus.write
+import monitor.scaling.routes
 import monitor.settings.channel_routes
 import monitor.settings.routes
 from monitor.alerts.live import gauge
@@ -46,8 +48,12 @@ from monitor.logs import compact, retention
 from monitor.logs.ingest import ceilings
 from monitor.logs.ingest.append import appends_context
 from monitor.logs.searches import searches_context
+from monitor.logs.tail import sweep
+from monitor.logs.tail.lines import feeds
 from monitor.notify import deliver
 from monitor.notify.outlet import outlet_context
+from monitor.scaling import reconcile, wake
+from monitor.scaling.log import append as decision_log
 from monitor.tsdb.client import TSDB, tsdb_context
 from monitor.web import codec
 from monitor.web.background import background
@@ -89,6 +95,10 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
         app.cleanup_ctx.append(ceilings.ceilings_context)
         app.cleanup_ctx.append(background(ceilings.EXCHANGE_SECONDS, ceilings.exchange))
         app.cleanup_ctx.append(searches_context)
+        app.cleanup_ctx.append(feeds.feeds_context)
+        app.cleanup_ctx.append(background(feeds.LOOK_SECONDS, feeds.look))
+        app.cleanup_ctx.append(background(feeds.WATCH_SECONDS, feeds.note_watched))
+        app.on_shutdown.append(feeds.end_feeds)
         add_routes(app)
     if role in ("background", "all"):
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
@@ -98,10 +108,14 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
         for _ in range(deliver.WORKERS):
             app.cleanup_ctx.append(background(deliver.ROUND_SECONDS, deliver.deliver))
         app.cleanup_ctx.append(background(deliver.SWEEP_SECONDS, deliver.forget_old))
+        app.cleanup_ctx.append(background(reconcile.ROUND_SECONDS, reconcile.reconcile))
+        app.cleanup_ctx.append(background(wake.ROUND_SECONDS, wake.ask))
+        app.cleanup_ctx.append(background(decision_log.LOOK_SECONDS, decision_log.tell_heads))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, forget_old_failures))
         app.cleanup_ctx.append(background(poll.FORGET_SECONDS, poll.forget))
         app.cleanup_ctx.append(background(retention.ROUND_SECONDS, retention.keep_days))
         app.cleanup_ctx.append(background(compact.ROUND_SECONDS, compact.compact_due))
+        app.cleanup_ctx.append(background(sweep.ROUND_SECONDS, sweep.sweep))
         app.cleanup_ctx.append(background(SWEEP_SECONDS, check_victoriametrics))
     return app
 
@@ -117,8 +131,10 @@ def add_routes(app: web.Application) -> None:
         monitor.lifecycle.routes,
         monitor.commands.routes,
         monitor.logs.routes,
+        monitor.logs.tail.routes,
         monitor.inventory.routes,
         monitor.alerts.routes,
+        monitor.scaling.routes,
         monitor.metrics.routes,
         monitor.prometheus.routes,
         monitor.prometheus.write,

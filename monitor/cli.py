@@ -19,6 +19,7 @@ COMMANDS = {
     "org": ("monitor.auth.commands", "org"),
     "user": ("monitor.auth.commands", "user"),
     "apikey": ("monitor.auth.commands", "apikey"),
+    "decisions": ("monitor.scaling.log.commands", "decisions"),
 }
 
 

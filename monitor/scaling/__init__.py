@@ -1,0 +1,1 @@
+"""Scaling policies, the loop that follows them, and the log of its decisions."""

@@ -1,0 +1,1 @@
+"""The decision log: an append-only chain of hashes for each organization."""
