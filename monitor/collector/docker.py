@@ -10,20 +10,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import aiodocker
 import aiohttp
 import msgspec
 import structlog
-from msgspec import UNSET, Struct
+from msgspec import Struct
 from yarl import URL
 
 from monitor.collector.failure import AgentStopped, ContainerGone, EngineAway
-from monitor.collector.usage import BYTES_PER_MB, CpuSample, EngineStats, Usage, usage_of
-from monitor.wire.push import Container
+from monitor.collector.gpu import Gpus, GpuUse, was_given_gpu, with_gpu
+from monitor.collector.listing import EngineContainer, container_of
+from monitor.collector.usage import CpuSample, EngineStats, Usage, usage_of
+from monitor.wire.derived import is_running
+from monitor.wire.push import Container, Push
 
 log = structlog.get_logger(__name__)
 
@@ -32,25 +34,10 @@ ONE_SHOT_API = (1, 41)  # older engines know no one-shot stats and take a second
 LIST_SECONDS = 10.0  # an engine that needs longer to list its containers is stuck
 STATS_SECONDS = 10.0  # for all containers together, below the default interval of 15 s
 STATS_CONCURRENCY = 64  # each call costs the engine up to a second of waiting, and little CPU
-LABEL_BYTES = 1_024  # the service refuses longer keys and values
-LABEL_COUNT = 64
-COMPOSE_LABELS = "com.docker.compose."  # the service groups containers by these
 CONNECT_SECONDS = 10.0
+CALL_SECONDS = 60.0  # creating a container copies its image with some storage drivers
 ERROR_BYTES = 500  # of the engine's words that are logged
 STATES_WITH_STATS = frozenset({"running", "paused"})
-
-
-class EngineContainer(Struct, frozen=True, rename="pascal"):
-    """An element of ``/containers/json``, as far as it is used."""
-
-    id: str
-    names: list[str] | None = None
-    image: str = ""
-    created: int = 0
-    state: str = ""
-    status: str = ""
-    ports: list[dict[str, Any]] | None = None
-    labels: dict[str, str] | None = None
 
 
 class EngineState(Struct, frozen=True, rename="pascal"):
@@ -79,10 +66,13 @@ class Engine:
     Args:
         docker_host: ``unix:///path``, ``tcp://host:port``, ``http(s)://host:port``;
             DOCKER_TLS_VERIFY and DOCKER_CERT_PATH count as for the docker command.
+        gpus: Those of the engine's host; found by themselves if not given.
     """
 
-    def __init__(self, docker_host: str) -> None:
+    def __init__(self, docker_host: str, gpus: Gpus | None = None) -> None:
         self._docker_host = docker_host
+        self._gpus = gpus or Gpus()
+        self._has_gpu: dict[str, bool] = {}
         self._api: tuple[int, int] | None = None
         self._cpu_samples: dict[str, CpuSample] = {}
 
@@ -97,6 +87,15 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._docker.close()
+        self._gpus.close()
+
+    async def snapshot(self) -> Push:
+        """Return all containers as the part of a push that they are.
+
+        Raises:
+            EngineAway: As ``containers``.
+        """
+        return Push(containers=await self.containers())
 
     async def containers(self) -> list[Container]:
         """Return all containers, ordered by name, each with its usage of this moment.
@@ -112,7 +111,24 @@ class Engine:
         measured = await asyncio.gather(*(self._measure(one, gate, deadline) for one in listed))
         present = {one.id for one in listed}
         self._cpu_samples = {id_: sample for id_, sample in self._cpu_samples.items() if id_ in present}
-        return sorted((one for one in measured if one is not None), key=lambda one: (one.name, one.id))
+        containers = sorted((one for one in measured if one is not None), key=lambda one: (one.name, one.id))
+        return await self._with_gpus(containers) if self._gpus.present else containers
+
+    async def _with_gpus(self, containers: list[Container]) -> list[Container]:
+        """Return *containers* with what they use of GPUs; 0 for one that was given a GPU and uses none."""
+        uses = await self._gpus.uses()
+        present = {one.id for one in containers}
+        self._has_gpu = {id_: has for id_, has in self._has_gpu.items() if id_ in present}
+        for one in containers:
+            if one.id not in self._has_gpu:
+                status, body = await self.call("GET", f"containers/{one.id}/json", seconds=LIST_SECONDS)
+                self._has_gpu[one.id] = status == 200 and was_given_gpu(body)
+        return [
+            with_gpu(one, uses.get(one.id, GpuUse()))
+            if is_running(one) and (one.id in uses or self._has_gpu[one.id])
+            else one
+            for one in containers
+        ]
 
     async def listed(self) -> list[EngineContainer]:
         """Return all containers as the engine lists them.
@@ -179,6 +195,34 @@ class Engine:
         major, minor = self._api or NEWEST_API
         return URL(f"{self._docker.docker_host}/v{major}.{minor}/{path}").with_query(query)
 
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str] | None = None,
+        body: object = None,
+        *,
+        seconds: float = CALL_SECONDS,
+    ) -> tuple[int, bytes]:
+        """Return status and body of any other request; *body* goes as JSON.
+
+        Raises:
+            EngineAway: There is no answer within *seconds*.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                self._api = self._api or await self._negotiate()
+                async with self._docker.session.request(
+                    method,
+                    self._url(path, query or {}),
+                    data=None if body is None else msgspec.json.encode(body),
+                    headers={"Content-Type": "application/json"},
+                    timeout=aiohttp.ClientTimeout(total=None),
+                ) as reply:
+                    return reply.status, await reply.read()
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            raise EngineAway(f"the engine at {self._docker_host} does not answer: {error!r}") from error
+
     async def inspect(self, container_id: str) -> Inspected:
         """Return what the engine knows of one container.
 
@@ -220,54 +264,3 @@ class Engine:
                 yield reply.content
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             raise EngineAway(f"the engine at {self._docker_host} cannot be read: {error!r}") from error
-
-
-def container_of(listed: EngineContainer, usage: Usage | None) -> Container:
-    """Return the container as it is pushed; None as usage means that its stats failed."""
-    used = usage or Usage()
-    return Container(
-        id=listed.id,
-        name=name_of(listed),
-        short_id=listed.id[:12],
-        image=listed.image,
-        status=listed.status,
-        state=listed.state,
-        created=datetime.fromtimestamp(listed.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        source="docker",
-        cpu_percent=used.cpu_percent,
-        memory_usage_mb=used.memory_bytes / BYTES_PER_MB,
-        memory_limit_mb=used.memory_limit_bytes / BYTES_PER_MB,
-        memory_percent=used.memory_percent,
-        net_rx_bytes=used.net_rx_bytes,
-        net_tx_bytes=used.net_tx_bytes,
-        blk_read_bytes=used.blk_read_bytes,
-        blk_write_bytes=used.blk_write_bytes,
-        ports=sorted_ports(listed.ports or []),
-        labels=pushed_labels(listed.labels or {}),
-        stats_ok=False if usage is None else UNSET,
-    )
-
-
-def sorted_ports(ports: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the engine's port objects in a stable order: the engine's changes from call to call."""
-    return sorted(
-        ports, key=lambda port: (port.get("PrivatePort", 0), port.get("Type", ""), port.get("IP", ""))
-    )
-
-
-def pushed_labels(labels: dict[str, str]) -> dict[str, str]:
-    """Return at most 64 labels that the service takes, those of compose first, then by key."""
-    fitting = [(key, text) for key, text in labels.items() if _fits(key) and _fits(text)]
-    fitting.sort(key=lambda label: (not label[0].startswith(COMPOSE_LABELS), label[0]))
-    return dict(fitting[:LABEL_COUNT])
-
-
-def _fits(text: str) -> bool:
-    return len(text.encode()) <= LABEL_BYTES and "\0" not in text
-
-
-def name_of(listed: EngineContainer) -> str:
-    """Return the container's own name, without its slash."""
-    # A linked container also bears names such as "/other/alias"; its own has one slash.
-    own = min(listed.names or [], key=lambda name: name.count("/"), default="")
-    return own.removeprefix("/") or listed.id[:12]

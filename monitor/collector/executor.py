@@ -20,6 +20,8 @@ from monitor.wire.commands import Command, CommandResult
 log = structlog.get_logger(__name__)
 
 MESSAGE_CHARACTERS = 1_000
+# These ask for a state, so one that was interrupted is executed again when it comes again.
+REPEATABLE = frozenset({"docker.scale", "docker.rollback"})
 
 # Executes a payload and returns what to tell; raises CommandFailed with what went wrong.
 Executor = Callable[[dict[str, Any]], Awaitable[str]]
@@ -66,7 +68,7 @@ class Commands:
             self._journal.end(command.command_id, known)  # handed out again: the report was lost
             return
         try:
-            self._journal.begin(command.command_id)
+            self._journal.begin(command.command_id, repeatable=command.type in REPEATABLE)
         except OSError as error:
             result = CommandResult(
                 "failed", f"not executed, the agent's disk refuses its journal: {error.strerror}"

@@ -47,5 +47,13 @@ class ContainerGone(CollectorError):
     """The engine does not know a container any more."""
 
 
+class TailFailed(CollectorError):
+    """A log cannot be tailed; the text is shown to its viewer."""
+
+
+class TailOver(CollectorError):
+    """The service wants no more lines of a live tail; the text says why."""
+
+
 class CommandFailed(CollectorError):
     """A command could not be executed; the text is reported to the service."""

@@ -1,7 +1,9 @@
 """Which commands were executed, and what came of each: on disk before and after each execution.
 
-A command that was begun is never begun again.  One that a kill interrupted is
-reported as failed, because nobody knows how far it came.
+A command that was begun is not begun again.  One that a kill interrupted is
+reported as failed, because nobody knows how far it came; but one that asks for a
+state, and not for a change, may be begun again when the service repeats it, unless
+a newer one has asked for another state since.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class Entry(Struct, frozen=True, omit_defaults=True):
 
     result: CommandResult | None = None
     acknowledged: bool = False
+    repeatable: bool = False
 
 
 class Journal:
@@ -40,17 +43,20 @@ class Journal:
         self._entries = self._load()
 
     def result(self, command_id: str) -> CommandResult | None:
-        """Return what came of a command that was begun; None for one that never was."""
+        """Return what came of a command that was begun; None for one that may be begun."""
         entry = self._entries.get(command_id)
-        return None if entry is None else entry.result or INTERRUPTED
+        if entry is None or command_id == self._to_repeat():
+            return None
+        return entry.result or INTERRUPTED
 
-    def begin(self, command_id: str) -> None:
-        """Note that a command is about to be executed.
+    def begin(self, command_id: str, *, repeatable: bool = False) -> None:
+        """Note that a command is about to be executed; *repeatable* if it asks for a state.
 
         Raises:
             OSError: It is not noted, and must not be executed.
         """
-        self._entries[command_id] = Entry()
+        self._entries.pop(command_id, None)  # begun again it is the newest
+        self._entries[command_id] = Entry(repeatable=repeatable)
         while len(self._entries) > MAX_ENTRIES:
             del self._entries[next(iter(self._entries))]
         try:
@@ -61,21 +67,34 @@ class Journal:
 
     def end(self, command_id: str, result: CommandResult) -> None:
         """Note what came of a command, to be reported."""
-        self._entries[command_id] = Entry(result)
+        self._entries[command_id] = msgspec.structs.replace(
+            self._entries.get(command_id, Entry()), result=result, acknowledged=False
+        )
         self._try_to_save()
 
     def acknowledge(self, command_id: str) -> None:
         """Note that the service needs no further report of a command."""
-        self._entries[command_id] = Entry(self.result(command_id), acknowledged=True)
+        entry = self._entries[command_id]
+        self._entries[command_id] = msgspec.structs.replace(
+            entry, result=entry.result or INTERRUPTED, acknowledged=True
+        )
         self._try_to_save()
 
     def unreported(self) -> list[tuple[str, CommandResult]]:
         """Return the results that the service has not acknowledged, oldest first."""
+        to_repeat = self._to_repeat()
         return [
             (command_id, entry.result or INTERRUPTED)
             for command_id, entry in self._entries.items()
-            if not entry.acknowledged
+            if not entry.acknowledged and command_id != to_repeat
         ]
+
+    def _to_repeat(self) -> str | None:
+        """Return the newest command that asks for a state, if it was interrupted."""
+        for command_id, entry in reversed(self._entries.items()):
+            if entry.repeatable:
+                return command_id if entry.result is None else None
+        return None
 
     def _load(self) -> dict[str, Entry]:
         try:

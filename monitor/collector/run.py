@@ -11,57 +11,71 @@ import asyncio
 import gzip
 import math
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import structlog
 from msgspec import Struct
 
 from monitor.collector.backoff import keep_trying
 from monitor.collector.client import Service, json_of
-from monitor.collector.docker import Engine
-from monitor.collector.executor import Commands, Executor
-from monitor.collector.failure import AgentStopped, BodyRefused, EngineAway, ServiceAway
+from monitor.collector.executor import Commands
+from monitor.collector.failure import AgentStopped, BodyRefused, CommandFailed, EngineAway, ServiceAway
+from monitor.collector.health import note_push
 from monitor.collector.journal import Journal
-from monitor.collector.logs.ship import LogSettings, Shipper
+from monitor.collector.logs.ship import LogSettings
+from monitor.collector.source import (
+    Source,
+    Watched,
+    command_executors,
+    line_sources,
+    log_shipper,
+    manifest_applier,
+    open_source,
+)
 from monitor.collector.spool import Spool
 from monitor.collector.state import Identity, StateDir
-from monitor.wire.push import AgentType, Container, Push, Registration
+from monitor.collector.tail import Tails
+from monitor.wire.push import Push, Registration
+from monitor.wire.tail import COMMAND_TYPE as TAIL
 
 log = structlog.get_logger(__name__)
 
 VERSION = version("monitor")
 USER_AGENT = f"monitor-agent/{VERSION}"
-# By type of command; one that is not here is reported as failed.
-EXECUTORS: Mapping[str, Executor] = {}
 
 
 class Settings(Struct, frozen=True):
     """What the command line gives; ``api_key`` is needed for the registration only.
 
-    Without ``logs`` none are shipped.
+    Without ``logs`` none are shipped.  ``ca_file`` holds certificates to trust beside the system's.
     """
 
     url: str
     api_key: str | None
-    type: AgentType
     name: str
     pool: str | None
     interval_seconds: float
     state_dir: Path
-    docker_host: str
+    watched: Watched
     logs: LogSettings | None = LogSettings()
+    ca_file: Path | None = None
 
 
 class Agent:
     """One agent at work: what it reads, where it holds it back, whom it gives it to."""
 
-    def __init__(self, settings: Settings, state: StateDir, engine: Engine, service: Service) -> None:
+    def __init__(
+        self, settings: Settings, state: StateDir, source: Source, service: Service, tails: Tails | None
+    ) -> None:
         self._settings = settings
+        self._tails = tails
         self._state = state
-        self._engine = engine
+        self._source = source
         self._service = service
         self._spool = Spool(state.path / "spool")
         self._identity = state.load_identity(settings.url)
@@ -74,7 +88,7 @@ class Agent:
         self._registered = asyncio.Event()
         if self._identity is not None:
             self._registered.set()
-        self._commands = Commands(Journal(state.path), EXECUTORS)
+        self._commands = Commands(Journal(state.path), {TAIL: self._tail, **command_executors(source)})
         self._seq = self._spool.newest_seq
         self._arrived = asyncio.Event()
         if len(self._spool):
@@ -83,16 +97,16 @@ class Agent:
             self._arrived.set()  # register, or deliver, without waiting for the first snapshot
 
     async def collect(self) -> None:
-        """Read the engine once and spool the snapshot.
+        """Read the source once and spool the snapshot.
 
         Raises:
             EngineAway: There is no snapshot: pushing an empty one would remove the
                 containers, pushing none lets the service see the agent as offline.
         """
         collected_at = datetime.now(UTC)
-        containers = await self._engine.containers()
+        kinds = await self._source.snapshot()
         self._seq = next_seq(self._seq, collected_at)
-        self._spool.add(self._seq, gzip.compress(body_of(containers, collected_at, self._seq), mtime=0))
+        self._spool.add(self._seq, gzip.compress(body_of(kinds, collected_at, self._seq), mtime=0))
         self._arrived.set()
 
     async def collect_forever(self) -> None:
@@ -119,12 +133,17 @@ class Agent:
         seq, body = held
         try:
             reply = await self._service.push(identity.agent_id, identity.token, body)
-            log.debug("pushed", seq=seq, log_requests=len(reply.log_requests), held=len(self._spool) - 1)
         except BodyRefused as error:
-            log.error("snapshot refused and dropped", seq=seq, error=str(error))
+            self._spool.drop(seq)
+            log.error("snapshot refused and dropped", seq=seq, error=str(error), total=self._spool.dropped)
+            return True
         except AgentStopped as error:
             raise self._told_what_to_remove(error) from error
         self._spool.remove(seq)
+        note_push(self._state.path)
+        log.debug("pushed", seq=seq, log_requests=len(reply.log_requests), held=len(self._spool))
+        if self._tails is not None:
+            self._tails.start_all(identity, reply.log_requests)
         return True
 
     async def deliver_forever(self) -> None:
@@ -137,15 +156,23 @@ class Agent:
 
         await keep_trying(deliver_when_there_is_one, "push")
 
+    async def repeat(self, attempt: Callable[[Service, Identity], Awaitable[None]], what: str) -> None:
+        """Repeat *attempt* as soon as the agent is known to the service, backing off while that is away."""
+        identity = await self._known_identity()
+        try:
+            await keep_trying(lambda: attempt(self._service, identity), what)
+        except AgentStopped as error:
+            raise self._told_what_to_remove(error) from error
+
     async def execute_forever(self) -> None:
         """Execute the service's commands, one after the other."""
-        identity = await self._known_identity()
-        await self._or_told(keep_trying(lambda: self._commands.round(self._service, identity), "commands"))
+        await self.repeat(self._commands.round, "commands")
 
-    async def ship_forever(self, shipper: Shipper) -> None:
-        """Deliver the log lines that *shipper* reads."""
+    async def _tail(self, payload: dict[str, Any]) -> str:
         identity = await self._known_identity()
-        await self._or_told(keep_trying(lambda: shipper.deliver(self._service, identity), "logs"))
+        if self._tails is None:
+            raise CommandFailed("this agent pushes once and ends")
+        return self._tails.start(identity, payload)
 
     async def _known_identity(self) -> Identity:
         await self._registered.wait()
@@ -153,19 +180,13 @@ class Agent:
             raise AssertionError("set before the event")
         return self._identity
 
-    async def _or_told(self, work: Awaitable[None]) -> None:
-        try:
-            await work
-        except AgentStopped as error:
-            raise self._told_what_to_remove(error) from error
-
     def _told_what_to_remove(self, error: AgentStopped) -> AgentStopped:
         return AgentStopped(f"{error}; remove {self._state.identity_path} to register again")
 
     async def _register(self) -> Identity:
         settings = self._settings
         registration = Registration(
-            name=settings.name, type=settings.type, version=VERSION, pool=settings.pool
+            name=settings.name, type=settings.watched.type, version=VERSION, pool=settings.pool
         )
         registered = await self._service.register(registration, settings.api_key or "")
         self._identity = Identity(registered.agent_id, registered.token, settings.url)
@@ -184,9 +205,13 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         AgentStopped: It cannot go on without its operator.
     """
     with StateDir(settings.state_dir) as state:
-        async with Engine(settings.docker_host) as engine, Service(settings.url, USER_AGENT) as service:
-            agent = Agent(settings, state, engine, service)
-            shipper = Shipper(engine, state.path, settings.logs) if settings.logs else None
+        async with (
+            open_source(settings.watched, USER_AGENT) as source,
+            Service(settings.url, USER_AGENT, settings.ca_file) as service,
+            Tails(service, line_sources(source)) as tails,
+        ):
+            agent = Agent(settings, state, source, service, tails)
+            shipper = log_shipper(source, state.path, settings.logs) if settings.logs else None
             log.info("agent started", version=VERSION, url=settings.url, interval=settings.interval_seconds)
             tasks = [
                 asyncio.create_task(agent.collect_forever(), name="collect"),
@@ -197,8 +222,11 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             if shipper is not None:
                 tasks += [
                     asyncio.create_task(shipper.read_forever(), name="read logs"),
-                    asyncio.create_task(agent.ship_forever(shipper), name="ship logs"),
+                    asyncio.create_task(agent.repeat(shipper.deliver, "logs"), name="ship logs"),
                 ]
+            if (applier := manifest_applier(source)) is not None:
+                work = agent.repeat(applier.round_and_pause, "manifests")
+                tasks.append(asyncio.create_task(work, name="apply manifests"))
             try:
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
@@ -217,8 +245,11 @@ async def run_once(settings: Settings) -> None:
         AgentStopped: Anything went wrong; a snapshot that was collected stays held.
     """
     with StateDir(settings.state_dir) as state:
-        async with Engine(settings.docker_host) as engine, Service(settings.url, USER_AGENT) as service:
-            agent = Agent(settings, state, engine, service)
+        async with (
+            open_source(settings.watched, USER_AGENT) as source,
+            Service(settings.url, USER_AGENT, settings.ca_file) as service,
+        ):
+            agent = Agent(settings, state, source, service, None)
             try:
                 await agent.collect()
                 while await agent.deliver_oldest():
@@ -227,26 +258,26 @@ async def run_once(settings: Settings) -> None:
                 raise AgentStopped(str(error)) from error
 
 
-async def preview(docker_host: str) -> bytes:
+async def preview(watched: Watched) -> bytes:
     """Return the JSON body that a push would carry now.
 
     Raises:
-        AgentStopped: The engine cannot be read.
+        AgentStopped: It cannot be read.
     """
     collected_at = datetime.now(UTC)
-    async with Engine(docker_host) as engine:
+    async with open_source(watched, USER_AGENT) as source:
         try:
-            containers = await engine.containers()
+            kinds = await source.snapshot()
         except EngineAway as error:
             raise AgentStopped(str(error)) from error
-    return body_of(containers, collected_at, next_seq(0, collected_at))
+    return body_of(kinds, collected_at, next_seq(0, collected_at))
 
 
-def body_of(containers: list[Container], collected_at: datetime, seq: int) -> bytes:
-    """Return the JSON of a push; kinds that a Docker host does not have are left out of it."""
-    push = Push(
+def body_of(kinds: Push, collected_at: datetime, seq: int) -> bytes:
+    """Return the JSON of a push; kinds that the source does not have are left out of it."""
+    push = msgspec.structs.replace(
+        kinds,
         version=VERSION,
-        containers=containers,
         collected_at=collected_at.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         seq=seq,
     )

@@ -32,11 +32,43 @@ class Held(Struct, frozen=True):
     body: bytes | None = None
 
 
-class Spool:
-    """The held bodies by ``seq``; the bounds hold for disk and memory together.
+class Count:
+    """A number in a file: of what was dropped since the directory was made.
 
     Attributes:
-        dropped: How many bodies the bounds have cost since the directory was made.
+        value: The number.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.value = read_count(path)
+
+    def add(self, number: int) -> None:
+        """Add to it; a disk that refuses it costs the number at the next start."""
+        self.value += number
+        try:
+            self._path.write_text(str(self.value))
+        except OSError as error:
+            log.warning("count of dropped not stored", path=str(self._path), error=error.strerror)
+
+
+def read_count(path: Path) -> int:
+    """Return the number of a ``Count``; 0 where there is none.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    try:
+        return int(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return 0
+
+
+class Spool:
+    """The held bodies by ``seq``; the bounds hold for disk and memory together.
 
     Raises:
         AgentStopped: The directory cannot be made or read.
@@ -52,13 +84,18 @@ class Spool:
         try:
             directory.mkdir(mode=0o700, exist_ok=True)
             self._held = _read_directory(directory, suffix)
-            self.dropped = _read_number(directory / DROPPED_FILE)
+            self._dropped = Count(directory / DROPPED_FILE)
         except OSError as error:
             raise AgentStopped(f"{directory} cannot be used: {error.strerror}") from error
         self._bytes = sum(held.size for held in self._held.values())
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @property
+    def dropped(self) -> int:
+        """How many bodies the bounds and refusals have cost since the directory was made."""
+        return self._dropped.value
 
     @property
     def newest_seq(self) -> int:
@@ -119,6 +156,12 @@ class Spool:
             self.forget(seq)
             self._path(seq).unlink(missing_ok=True)
 
+    def drop(self, seq: int) -> None:
+        """Remove a body that will never be taken, and count it."""
+        if seq in self._held:
+            self.remove(seq)
+            self._dropped.add(1)
+
     def forget(self, seq: int) -> None:
         """Forget a held body in this run; its file stays for the next start."""
         self._bytes -= self._held.pop(seq).size
@@ -134,17 +177,13 @@ class Spool:
             self.remove(next(iter(self._held)))
         if len(self._held) == before:
             return
-        self.dropped += before - len(self._held)
+        self._dropped.add(before - len(self._held))
         log.warning(
             "oldest held dropped",
             directory=str(self._directory),
             count=before - len(self._held),
             total=self.dropped,
         )
-        try:
-            (self._directory / DROPPED_FILE).write_text(str(self.dropped))
-        except OSError as error:
-            log.warning("count of dropped not stored", directory=str(self._directory), error=error.strerror)
 
     def _path(self, seq: int) -> Path:
         return self._directory / f"{seq:0{SEQ_DIGITS}}{self._suffix}"
@@ -163,10 +202,3 @@ def _read_directory(directory: Path, suffix: str) -> dict[int, Held]:
         elif number.isdecimal():
             held[int(number)] = Held(size)
     return held
-
-
-def _read_number(path: Path) -> int:
-    try:
-        return int(path.read_text())
-    except (FileNotFoundError, ValueError):
-        return 0

@@ -15,13 +15,13 @@ POLL_SECONDS = 0.2
 
 
 @asynccontextmanager
-async def served(app, port=0):
+async def served(app, port=0, tls=None):
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", port)
+    site = web.TCPSite(runner, "127.0.0.1", port, ssl_context=tls)
     await site.start()
     try:
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
 
@@ -189,7 +189,9 @@ class FakeEngine:
             return web.json_response({"message": "No such container"}, status=404)
         running = found[0]["State"] == "running"
         state = {"Running": running, "StartedAt": "2026-11-21T00:00:00.5Z"}
-        return web.json_response({"State": state, "Config": {"Tty": False}})
+        devices = [{"Driver": "nvidia"}] if found[0].get("Gpu") else None
+        host = {"DeviceRequests": devices}
+        return web.json_response({"State": state, "Config": {"Tty": False}, "HostConfig": host})
 
     async def container_logs(self, request):
         id_ = request.match_info["id"]

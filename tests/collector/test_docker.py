@@ -7,8 +7,9 @@ import pytest
 from aiohttp import web
 
 from monitor.collector import docker
-from monitor.collector.docker import Engine, container_of, pushed_labels, sorted_ports
+from monitor.collector.docker import Engine
 from monitor.collector.failure import EngineAway
+from monitor.collector.listing import EngineContainer, container_of, pushed_labels, sorted_ports
 from monitor.collector.usage import Usage
 from tests.collector.fakes import FakeEngine, served
 from tests.collector.shapes import cgroup_v1, listed, stopped
@@ -229,7 +230,7 @@ async def test_an_engine_is_read_over_tcp_as_docker_host_writes_it():
 def test_the_name_is_the_containers_own_without_its_slash(names, name):
     raw = listed(WEB, "x") | {"Names": names}
 
-    container = container_of(msgspec.convert(raw, docker.EngineContainer), Usage())
+    container = container_of(msgspec.convert(raw, EngineContainer), Usage())
 
     assert container.name == name
 
@@ -237,7 +238,7 @@ def test_the_name_is_the_containers_own_without_its_slash(names, name):
 def test_null_ports_and_labels_are_empty():
     raw = listed(WEB, "web") | {"Ports": None, "Labels": None}
 
-    container = container_of(msgspec.convert(raw, docker.EngineContainer), Usage())
+    container = container_of(msgspec.convert(raw, EngineContainer), Usage())
 
     assert (container.ports, container.labels) == ([], {})
 

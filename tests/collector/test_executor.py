@@ -58,8 +58,20 @@ def executed():
 async def commands_of(service, state, executed):
     """The channel as a new start of the agent has it: one round a call."""
     async with Service(service.url, "test") as client:
-        commands = Commands(Journal(state), {"docker.scale": executed})
+        commands = Commands(
+            Journal(state), dict.fromkeys(("docker.scale", "docker.rollback", "docker.later"), executed)
+        )
         yield lambda: commands.round(client, IDENTITY)
+
+
+async def interrupted(service, state, executed, one):
+    """Let the agent end while it executes *one*."""
+    executed.error = asyncio.CancelledError()  # as the end of the process would leave it
+    await service.commands.put(one)
+    async with commands_of(service, state, executed) as one_round:
+        with pytest.raises(asyncio.CancelledError):
+            await one_round()
+    executed.error = None
 
 
 async def test_a_command_is_executed_and_its_result_reported(service, tmp_path, executed):
@@ -146,12 +158,8 @@ async def test_a_failure_is_reported_with_its_reason(service, tmp_path, executed
 async def test_an_execution_that_a_kill_interrupted_is_reported_as_failed_and_not_repeated(
     service, tmp_path, executed
 ):
-    executed.error = asyncio.CancelledError()  # as the end of the process would leave it
-    await service.commands.put(command("cmd_1"))
-    async with commands_of(service, tmp_path, executed) as one_round:
-        with pytest.raises(asyncio.CancelledError):
-            await one_round()
-    await service.commands.put(command("cmd_1"))
+    await interrupted(service, tmp_path, executed, command("cmd_1", "docker.later"))
+    await service.commands.put(command("cmd_1", "docker.later"))
 
     async with commands_of(service, tmp_path, executed) as one_round:
         await one_round()
@@ -159,6 +167,40 @@ async def test_an_execution_that_a_kill_interrupted_is_reported_as_failed_and_no
 
     assert len(executed.payloads) == 1
     assert {body["message"] for _, body in service.results} == {INTERRUPTED.message}
+
+
+async def test_an_interrupted_command_that_asks_for_a_state_is_executed_when_it_comes_again(
+    service, tmp_path, executed
+):
+    await interrupted(service, tmp_path, executed, command("cmd_1"))
+    async with commands_of(service, tmp_path, executed) as one_round:
+        await one_round()
+        assert service.results == []
+        await service.commands.put(command("cmd_1"))
+        await one_round()
+        await one_round()
+        await service.commands.put(command("cmd_1"))
+        await one_round()
+        await one_round()
+
+    assert len(executed.payloads) == 2
+    assert service.results == [("cmd_1", {"status": "succeeded", "message": "scaled"})] * 2
+
+
+async def test_an_interrupted_command_is_not_executed_again_after_a_newer_one(service, tmp_path, executed):
+    await interrupted(service, tmp_path, executed, command("cmd_1", payload={"replicas": 4}))
+    async with commands_of(service, tmp_path, executed) as one_round:
+        await service.commands.put(command("cmd_2", "docker.rollback", {"replicas": 2}))
+        await one_round()
+        await service.commands.put(command("cmd_1", payload={"replicas": 4}))
+        await one_round()
+        await one_round()
+
+    assert executed.payloads == [{"replicas": 4}, {"replicas": 2}]
+    assert {(command_id, body["status"]) for command_id, body in service.results} == {
+        ("cmd_1", "failed"),
+        ("cmd_2", "succeeded"),
+    }
 
 
 async def test_what_cannot_be_noted_is_not_executed(service, tmp_path, executed, monkeypatch):
@@ -213,7 +255,7 @@ def test_a_damaged_journal_is_told_and_begins_anew(tmp_path):
     assert logs[0]["event"] == "journal of commands lost"
 
 
-@pytest.mark.parametrize("kind", ["docker.scale", "logs.tail", "x" * 500])
+@pytest.mark.parametrize("kind", ["docker.later", "logs.later", "x" * 500])
 async def test_a_running_agent_reports_a_type_that_it_does_not_know_as_failed(service, settings, kind):
     async with running(settings):
         await service.commands.put(command("cmd_1", kind))
@@ -227,7 +269,7 @@ async def test_a_running_agent_reports_a_type_that_it_does_not_know_as_failed(se
 async def test_a_running_agent_executes_by_type_and_remembers_that_it_reported(
     service, settings, monkeypatch, executed
 ):
-    monkeypatch.setattr(agent_run, "EXECUTORS", {"docker.scale": executed})
+    monkeypatch.setattr(agent_run, "command_executors", lambda source: {"docker.scale": executed})
     await service.commands.put(command("cmd_1"))
     stored = settings.state_dir / "commands.json"
     async with running(msgspec.structs.replace(settings, logs=None)):
@@ -235,5 +277,9 @@ async def test_a_running_agent_executes_by_type_and_remembers_that_it_reported(
 
     assert executed.payloads == [{}]
     assert json.loads(stored.read_text()) == {
-        "cmd_1": {"result": {"status": "succeeded", "message": "scaled"}, "acknowledged": True}
+        "cmd_1": {
+            "result": {"status": "succeeded", "message": "scaled"},
+            "acknowledged": True,
+            "repeatable": True,
+        }
     }

@@ -341,6 +341,29 @@ async def test_a_live_stream_that_does_not_end_with_its_container_keeps_no_last_
     ended.set()
 
 
+async def test_a_container_that_ends_during_a_read_is_looked_at_at_once(
+    engine, service, log, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(reader, "LOOK_SECONDS", 300.0)
+    stirred, ended = asyncio.Event(), asyncio.Event()
+    stir = reader.ContainerLog.stir
+    monkeypatch.setattr(reader.ContainerLog, "stir", lambda self: (stir(self), stirred.set()))
+
+    async def nothing_before_the_end():
+        await stirred.wait()
+        yield b""
+
+    engine.log_answers = [lambda: web.Response(body=nothing_before_the_end())]
+    engine.live_logs = lambda request, id_: hang(request, ended)
+    async with shipping(engine, service, tmp_path):
+        await until(lambda: not engine.log_answers)
+        log("line 1")
+        engine.containers = [listed(WEB, "web", state="exited")]
+        await engine.events.put({"Type": "container", "Action": "die", "Actor": {"ID": WEB}})
+        await until(lambda: service.messages("web") == ["line 1"])
+    ended.set()
+
+
 async def hang(request, ended):
     response = web.StreamResponse()
     await response.prepare(request)

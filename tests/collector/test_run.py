@@ -16,6 +16,7 @@ from monitor.collector import run as agent_run
 from monitor.collector.backoff import backoff_seconds
 from monitor.collector.failure import AgentStopped
 from monitor.collector.run import Settings, next_seq, next_tick, run, run_once
+from monitor.collector.source import Watched
 from monitor.collector.spool import Spool
 from monitor.wire.push import Push
 from tests.collector.fakes import API_KEY, TOKEN, FakeService, answer, served, until
@@ -28,12 +29,11 @@ def settings(service, engine, tmp_path, monkeypatch):
     return Settings(
         url=service.url,
         api_key=API_KEY,
-        type="docker",
         name="host-1",
         pool="edge",
         interval_seconds=0.05,
         state_dir=tmp_path / "state",
-        docker_host=engine.host,
+        watched=Watched("docker", engine.host),
     )
 
 

@@ -9,18 +9,16 @@ records that it brought are all that is left of a container that was removed.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-import aiohttp
 import structlog
 
 from monitor.collector.docker import Engine
-from monitor.collector.failure import ContainerGone, EngineAway
-from monitor.collector.logs.batch import OpenBatch
+from monitor.collector.failure import ContainerGone
+from monitor.collector.logs.live import Live, chunks
 from monitor.collector.logs.position import Line, Position, Reading, since_ns
-from monitor.collector.logs.records import Garbled, Record, parser
+from monitor.collector.logs.records import Record, parser
 from monitor.wire.logs import LogLine
 
 log = structlog.get_logger(__name__)
@@ -28,12 +26,10 @@ log = structlog.get_logger(__name__)
 READ_SECONDS = 1.0  # between two reads of a log that is being written
 LOOK_SECONDS = 30.0  # between two reads of a quiet one: its live stream may have stopped silently
 REOPEN_SECONDS = 0.2  # a container that waits to be restarted counts as running, and its stream ends at once
-SILENCE_SECONDS = 300.0  # an engine that goes through gigabytes for our position is silent meanwhile
 LAST_WORDS_SECONDS = 2.0  # for what the live stream of a removed container still has
 END_SECONDS = (
     0.5  # for what the live stream still has when the engine's event says that the container has ended
 )
-LIVE_BYTES = 1024 * 1024  # of live records that are kept until the next read
 LIVE_TAIL = "100"  # records before the stream was opened, for a container that is gone before its first read
 READ_BYTES = 4 * 1024 * 1024  # a larger answer is not held in memory but read from the start of the log
 FIRST_TAIL = 1_000
@@ -43,6 +39,22 @@ LINES_PER_TURN = 200  # then other tasks have theirs
 BOTH = {"stdout": "1", "stderr": "1", "timestamps": "1"}
 
 
+class Sink(Protocol):
+    """Where a log's lines go, and with them how far the log is read."""
+
+    async def ready(self) -> None:
+        """Wait until a line may be added."""
+        ...
+
+    def position(self, container_id: str) -> Position | None:
+        """Return where a container's log stands; None before its first line."""
+        ...
+
+    def add(self, line: LogLine, container_id: str, position: Position) -> None:
+        """Add a line; *position* is where its container's log stands after it."""
+        ...
+
+
 class ContainerLog:
     """The reader of one container's log.
 
@@ -50,17 +62,19 @@ class ContainerLog:
         start_ns: What is older is not wanted; nanoseconds since 1970.
         gate: Bounds how many logs are read, and held in memory, at once.
         name: Gives the container's present name.
+        read_seconds: Between two reads of a log that is being written; by default READ_SECONDS.
     """
 
     def __init__(
         self,
         engine: Engine,
         container_id: str,
-        batch: OpenBatch,
+        batch: Sink,
         *,
         start_ns: int,
         gate: asyncio.Semaphore,
         name: Callable[[], str],
+        read_seconds: float | None = None,
     ) -> None:
         self._engine = engine
         self._id = container_id
@@ -68,6 +82,7 @@ class ContainerLog:
         self._start_ns = start_ns
         self._gate = gate
         self._name = name
+        self._read_seconds = read_seconds
         self._tail = FIRST_TAIL
         self._live = Live(tty=False)
         self._stirred = False
@@ -120,8 +135,8 @@ class ContainerLog:
                     raise
                 live.forget()
                 if new:
-                    await live.gather(content, READ_SECONDS)
-                else:
+                    await live.gather(content, self._read_seconds or READ_SECONDS)
+                elif not self._stirred:  # it may have been during the read
                     await live.wait(content, LOOK_SECONDS)
             await live.gather(content, END_SECONDS)
 
@@ -151,7 +166,7 @@ class ContainerLog:
         records: list[Record] = []
         size = 0
         async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
-            async for chunk in _chunks(content):
+            async for chunk in chunks(content):
                 size += len(chunk)
                 if size > READ_BYTES:
                     self._tail = TAIL_LIMIT  # a longer tail would not fit either
@@ -166,7 +181,7 @@ class ContainerLog:
         parts = parser(tty=tty)
         new = 0
         async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
-            async for chunk in _chunks(content):
+            async for chunk in chunks(content):
                 for record in parts.feed(chunk):
                     new += await self._ship(reading.lines(record), reading)
         return new + await self._take(parts.end(), reading, started_at)
@@ -193,86 +208,3 @@ class ContainerLog:
 
     def _position(self) -> Position:
         return self._batch.position(self._id) or Position()
-
-
-class Live:
-    """A live stream: that it brought something, and the newest of what it brought.
-
-    Attributes:
-        ended: It has ended, or cannot be read on.
-        silent: The last wait for something was in vain.
-    """
-
-    def __init__(self, *, tty: bool) -> None:
-        self.tty = tty
-        self.ended = False
-        self.silent = False
-        self._deadline: asyncio.Timeout | None = None
-        self._parts = parser(tty=tty)
-        self._records: deque[Record] = deque()
-        self._bytes = 0
-
-    @property
-    def records(self) -> list[Record]:
-        """What it brought since that was last forgotten, up to a megabyte."""
-        return list(self._records)
-
-    def forget(self) -> None:
-        """Forget the records: a read that began after them has brought them too."""
-        self._records.clear()
-        self._bytes = 0
-
-    async def wait(self, content: aiohttp.StreamReader, seconds: float) -> None:
-        """Return when something came or the stream has ended, after *seconds*, or when hurried."""
-        try:
-            async with asyncio.timeout(seconds) as self._deadline:
-                await self._add_next(content)
-        except TimeoutError:
-            self.silent = True
-        finally:
-            self._deadline = None
-
-    def hurry(self) -> None:
-        """End a wait."""
-        if self._deadline is not None and not self._deadline.expired():
-            self._deadline.reschedule(asyncio.get_running_loop().time())
-
-    async def gather(self, content: aiohttp.StreamReader, seconds: float) -> None:
-        """Add what comes within *seconds*, or until the stream ends."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self.ended:
-                    await self._add_next(content)
-                    await asyncio.sleep(0)
-
-    async def _add_next(self, content: aiohttp.StreamReader) -> None:
-        try:
-            chunk = await content.readany()
-            self.ended = not chunk
-            for record in self._parts.feed(chunk) if chunk else self._parts.end():
-                self._records.append(record)
-                self._bytes += len(record.text)
-        except (aiohttp.ClientError, Garbled):
-            self.ended = True
-        while self._bytes > LIVE_BYTES:
-            self._bytes -= len(self._records.popleft().text)
-
-
-async def _chunks(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Yield what comes.
-
-    Raises:
-        EngineAway: Nothing comes for too long.
-    """
-    while True:
-        try:
-            async with asyncio.timeout(SILENCE_SECONDS):
-                chunk = await content.readany()
-        except TimeoutError as error:
-            raise EngineAway(
-                f"the engine is silent in the midst of a log for {SILENCE_SECONDS:g} s"
-            ) from error
-        if not chunk:
-            return
-        yield chunk
-        await asyncio.sleep(0)

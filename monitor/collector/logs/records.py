@@ -173,10 +173,15 @@ def time_of(nanoseconds: int) -> str:
 def _record(stream: Stream, payload: bytes) -> Record:
     stamp, _, text = payload.partition(b" ")
     ended = text.endswith(b"\n")
-    return Record(stream, _time(stamp), text[:-1] if ended else text, ended)
+    return Record(stream, record_time(stamp), text[:-1] if ended else text, ended)
 
 
-def _time(stamp: bytes) -> str:
+def record_time(stamp: bytes) -> str:
+    """Return the time before a record's text, as ``Record.time``.
+
+    Raises:
+        Garbled: It is none.
+    """
     if _FIXED.fullmatch(stamp):
         return stamp.decode("ascii")
     # Podman writes its host's offset, and other engines fewer digits.

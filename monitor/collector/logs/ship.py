@@ -19,9 +19,11 @@ from msgspec import Struct
 
 from monitor.collector.backoff import backoff_seconds
 from monitor.collector.client import Service
-from monitor.collector.docker import Engine, EngineContainer, name_of
-from monitor.collector.failure import BodyRefused, ContainerGone, EngineAway
+from monitor.collector.docker import Engine
+from monitor.collector.failure import ContainerGone, EngineAway
+from monitor.collector.listing import EngineContainer, name_of
 from monitor.collector.logs.batch import OpenBatch
+from monitor.collector.logs.deliver import deliver
 from monitor.collector.logs.reader import ContainerLog
 from monitor.collector.logs.records import Garbled
 from monitor.collector.logs.select import is_shipped, this_container
@@ -106,15 +108,7 @@ class Shipper:
         Raises:
             AgentStopped, ServiceAway: As ``Service.ship_logs``; the batch stays held.
         """
-        await self._batch.spooled.wait()
-        while batch := self._spool.oldest():
-            try:
-                await service.ship_logs(identity.agent_id, identity.token, batch.batch_id, batch.body)
-                log.debug("log lines shipped", lines=batch.lines, held=len(self._spool) - 1)
-            except BodyRefused as error:
-                log.error("log lines refused and dropped", lines=batch.lines, error=str(error))
-            self._spool.remove(batch.seq)
-        self._batch.spooled.clear()
+        await deliver(self._spool, self._batch, service, identity)
 
     def _start_readers(self, listed: list[EngineContainer], group: asyncio.TaskGroup) -> None:
         present = {one.id for one in listed}

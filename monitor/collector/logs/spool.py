@@ -17,12 +17,13 @@ from msgspec import Struct
 
 from monitor.collector.failure import AgentStopped
 from monitor.collector.logs.position import Position
-from monitor.collector.spool import Spool
+from monitor.collector.spool import Count, Spool
 
 log = structlog.get_logger(__name__)
 
 MAX_BATCHES = 20_000  # files: more than three days of the slower beat that is kept while the service is away
 POSITIONS_FILE = "positions.json"
+DROPPED_LINES_FILE = "dropped_lines"
 SUFFIX = ".batch"
 
 
@@ -62,7 +63,6 @@ class LogSpool:
     Attributes:
         positions: By container id.
         start_ns: Since when logs are shipped.
-        dropped_lines: How many lines the bound has cost since this start.
 
     Raises:
         AgentStopped: The directory cannot be made or read.
@@ -74,7 +74,7 @@ class LogSpool:
         stored = self._load(start_ns)
         self.start_ns = stored.start_ns
         self.positions = dict(stored.positions)
-        self.dropped_lines = 0
+        self._dropped = Count(directory / DROPPED_LINES_FILE)
         # Numbers are never reused, not even where a power loss has taken the newest files:
         # the service would take a new batch for the repetition of an old one.
         self._epoch = secrets.token_hex(8)
@@ -112,7 +112,7 @@ class LogSpool:
         gone = self._lines.keys() - set(self._spool.seqs)
         if gone:
             self._positions_stored()  # one of them may have been on its way
-            self.dropped_lines += sum(self._lines.pop(seq) for seq in gone)
+            self._dropped.add(sum(self._lines.pop(seq) for seq in gone))
             log.error("oldest log lines dropped: the spool is full", lines=self.dropped_lines)
 
     def oldest(self) -> Batch | None:
@@ -128,7 +128,7 @@ class LogSpool:
         return None
 
     def remove(self, seq: int) -> None:
-        """Forget a batch that the service has, or will never take; one that was dropped is gone already."""
+        """Forget a batch that the service has; one that was dropped is gone already."""
         if self._lines.pop(seq, None) is None:
             return
         if self._positions_stored():
@@ -136,6 +136,16 @@ class LogSpool:
         else:
             # With its file its positions stay; sent again after a restart it is known by its id.
             self._spool.forget(seq)
+
+    def drop(self, seq: int) -> None:
+        """Forget a batch that the service will never take, and count its lines."""
+        self._dropped.add(self._lines.get(seq, 0))
+        self.remove(seq)
+
+    @property
+    def dropped_lines(self) -> int:
+        """How many lines the bound and refusals have cost since the directory was made."""
+        return self._dropped.value
 
     def keep_only(self, container_ids: set[str]) -> None:
         """Forget the positions of the containers that are no more."""
