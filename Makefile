@@ -14,18 +14,29 @@ DASHBOARD := $(shell find dashboard -name node_modules -prune -o -type f ! -name
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test check lint types bench bench-web screenshots chaos fuzz clean need-python need-servers need-tests
+.PHONY: help setup run test test-restore test-compose check lint types bench bench-web screenshots chaos fuzz clean need-python need-servers need-tests
 
 help: ## List what can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: need-servers $(ENVIRONMENT) ## Install what is missing: servers, and .venv with the package and its tools
 
 run: setup ## Run everything on this machine (DATA_DIR=var/dev, PORT=8080)
 	$(BIN)/monitor dev --data-dir $(DATA_DIR) --port $(PORT)
 
+# What failed beside other tests has to pass alone; CONTRIBUTING.md says what such a test needs.
 test: need-tests check ## Check the code, then run every test against real servers
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup || { \
+		echo "Once more, alone and one after the other: what failed."; \
+		$(BIN)/pytest --last-failed --last-failed-no-failures none; \
+	}
+
+test-restore: need-tests $(ENVIRONMENT) ## Back up and restore, as docs/operations.md says
+	$(BIN)/pytest tests/operations/test_restore.py
+
+test-compose: need-tests $(ENVIRONMENT) ## Build the image and bring docker-compose.yml up on a real engine (10 minutes at first)
+	@PYTHON=$(PYTHON) scripts/setup.sh compose
+	COMPOSE_CACHE=$${COMPOSE_CACHE:-$$HOME/.cache/monitor-compose} $(BIN)/pytest tests/compose
 
 check: lint types ## Check the code: lint and types
 
@@ -41,7 +52,7 @@ types: $(ENVIRONMENT) ## Check the types, the dashboard's against the API's desc
 bench: setup ## Run every benchmark
 	@set -e; for file in benchmarks/*.py; do \
 		name=$$(basename $$file .py); \
-		if [ $$name != chaos ] && [ $$name != deletion ] && grep -q __main__ $$file; then \
+		if [ $$name != chaos ] && [ $$name != deletion ] && [ $$name != faults ] && grep -q __main__ $$file; then \
 			echo "== $$name"; $(BIN)/python -m benchmarks.$$name; \
 		fi; \
 	done
@@ -55,6 +66,7 @@ screenshots: need-tests $(ENVIRONMENT) ## Draw the pictures of the documentation
 chaos: setup ## Kill and cut off servers under load, and look for what was lost
 	$(BIN)/python -m benchmarks.chaos
 	$(BIN)/python -m benchmarks.deletion
+	$(BIN)/python -m benchmarks.faults
 
 fuzz: setup ## Feed the selector parser with made-up input (FUZZ_SECONDS=60)
 	$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/pip install --quiet atheris

@@ -3,13 +3,14 @@
 #   python    the environment: Python and its venv module
 #   servers   that, and Postgres and VictoriaMetrics for `monitor dev`
 #   tests     that, and what only the tests use
+#   compose   what brings docker-compose.yml up in a test
 # Nothing is installed twice, and no system service is used: `monitor dev` and the
 # tests start servers of their own. MONITOR_SKIP_INSTALL=1 only says what is missing.
 set -eu
 
 case ${1:-} in
-    python | servers | tests) purpose=$1 ;;
-    *) echo "usage: $0 python|servers|tests" >&2; exit 2 ;;
+    python | servers | tests | compose) purpose=$1 ;;
+    *) echo "usage: $0 python|servers|tests|compose" >&2; exit 2 ;;
 esac
 python=${PYTHON:-python3}
 missing=""
@@ -55,6 +56,12 @@ if [ "$purpose" = tests ]; then
     need prometheus any_program promtool
     need chromium any_program chromium
     need prometheus-alertmanager any_program prometheus-alertmanager alertmanager
+fi
+
+if [ "$purpose" = compose ]; then
+    need docker.io any_program dockerd
+    need docker-compose any_program docker-compose
+    need debootstrap any_program debootstrap
 fi
 
 if [ -n "$missing" ]; then

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from monitor.app import add_routes
 
-PENDING = frozenset(("scaling", "tail"))
+PENDING: frozenset[str] = frozenset()
 PAGES = "monitor.web.static"
 
 
@@ -175,6 +175,14 @@ DOCUMENTED = [
         POST  /api/v1/scaling/policies/{id}/wake
         POST  /api/v1/scaling/policies/{id}/simulate
         POST  /api/v1/scaling/simulate
+        """,
+    ),
+    *_rows(
+        "scaling",
+        "docs/api.md",
+        """
+        GET  /api/v1/scaling/policies/{id}
+        GET  /api/v1/scaling/decisions/verify
         """,
     ),
     *_rows(

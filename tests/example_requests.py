@@ -48,7 +48,7 @@ class Example:
     data: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     params: dict[str, str] = field(default_factory=dict)
-    resource: Literal["agent", "alert", "channel", "key", "rule", "user"] | None = None
+    resource: Literal["agent", "alert", "channel", "key", "policy", "rule", "user"] | None = None
     shows: bool = False
     reads_body: bool = True
 
@@ -63,6 +63,7 @@ LOG_LINE = {
     "message": MARKER,
     "containerId": MARKER,
 }
+TAIL_LINE = {"time": "2026-01-01T00:00:00Z", "stream": "stdout", "message": "a line"}
 
 # Of the discard port: a test message is refused at once.
 CHANNEL = {"name": MARKER, "type": "webhook", "settings": {"url": "http://localhost:9/"}}
@@ -70,6 +71,10 @@ CHANNEL = {"name": MARKER, "type": "webhook", "settings": {"url": "http://localh
 RULE = {"name": MARKER, "metric": METRIC, "operator": "gt", "threshold": 0}
 RULES = ("/api/v1/alerts/rules", "/api/v1/alert-rules")  # two forms of one path
 BACKTEST = {**RULE, "name": "a rule", "start": 0, "end": 60}
+
+POLICY = {"name": MARKER, "runtime": "docker", "targetRef": f"default/{MARKER}", "cpuTargetPercent": 50}
+NEW_POLICY = {"name": "a policy", "runtime": "kubernetes", "targetRef": "shop/web", "cpuTargetPercent": 50}
+POLICIES = "/api/v1/scaling/policies"
 
 EXAMPLES: dict[str, Example] = {
     "POST /auth/login": Example("anyone", 401, {"email": "nobody@example.com", "password": "x" * 12}),
@@ -102,7 +107,10 @@ EXAMPLES: dict[str, Example] = {
         "agent", 404, {"status": "succeeded"}, resource="agent"
     ),
     "POST /api/v1/agents/{agentId}/logs": Example("agent", 200, LOG_LINE, resource="agent"),
+    "POST /api/v1/agents/{agentId}/log-streams/{requestId}": Example("agent", 404, TAIL_LINE, resource="agent"),
     "GET /api/v1/logs/search": Example(shows=True),
+    "GET /api/v1/logs/containers/{id}": Example("viewer", 404),
+    "GET /api/v1/logs/pods/{namespace}/{name}": Example("viewer", 404),
     "GET /api/v1/logs/histogram": Example(),
     "GET /api/v1/logs/context": Example("viewer", 404, params={"id": "A" * 27}),
     "GET /api/v1/containers": Example(shows=True),
@@ -152,6 +160,21 @@ EXAMPLES: dict[str, Example] = {
     "GET /api/v1/alerts/{id}": Example(resource="alert", shows=True),
     "PUT /api/v1/alerts/{id}/acknowledge": Example("member", 204, {"comment": "seen"}, resource="alert"),
     "PUT /api/v1/alerts/{id}/resolve": Example("member", 204, resource="alert", reads_body=False),
+    f"GET {POLICIES}": Example(shows=True),
+    f"POST {POLICIES}": Example("member", 201, NEW_POLICY),
+    f"GET {POLICIES}/{{id}}": Example(resource="policy", shows=True),
+    f"PUT {POLICIES}/{{id}}": Example("member", 200, {"maxReplicas": 5}, resource="policy"),
+    f"DELETE {POLICIES}/{{id}}": Example("member", 204, resource="policy", reads_body=False),
+    f"POST {POLICIES}/{{id}}/approve": Example("member", 409, {"generation": 1}, resource="policy"),
+    f"POST {POLICIES}/{{id}}/reject": Example("member", 409, {"generation": 1}, resource="policy"),
+    f"POST {POLICIES}/{{id}}/rollback": Example("member", 400, resource="policy", reads_body=False),
+    f"POST {POLICIES}/{{id}}/wake": Example("member", 400, resource="policy", reads_body=False),
+    f"POST {POLICIES}/{{id}}/simulate": Example("viewer", 200, {"start": 0, "end": 60}, resource="policy"),
+    "POST /api/v1/scaling/simulate": Example("viewer", 200, NEW_POLICY | {"start": 0, "end": 60}),
+    "GET /api/v1/scaling/decisions": Example(),
+    "GET /api/v1/scaling/decisions/verify": Example(),
+    "GET /api/v1/agents/{agentId}/scaling/desired": Example("agent", 200, resource="agent"),
+    "POST /api/v1/agents/{agentId}/scaling/status": Example("agent", 204, {"statuses": []}, resource="agent"),
     "GET /healthz": Example("anyone"),
     "GET /-/healthy": Example("anyone"),
     "GET /readyz": Example("anyone"),
@@ -180,10 +203,13 @@ class World:
         path = (
             path.replace("{agentId}", where["agent"])
             .replace("{name}", "case")
+            .replace("{namespace}", "case")
+            .replace("{requestId}", "tail_unknown")
             .replace("{cid}", "cmd_unknown")
         )
         if example.resource:
             path = path.replace("{id}", where[example.resource])
+        path = path.replace("{id}", "unknown")
         options = {"params": example.params} | options
         if "data" not in options:
             options |= {"json": example.json, "data": example.data}
@@ -210,6 +236,8 @@ class World:
             return {**self.ids, "agent": agent_id, "token": token}
         if kind == "rule":
             return {**self.ids, "rule": await new_rule(self.session, self.callers["admin"])}
+        if kind == "policy":
+            return {**self.ids, "policy": await new_policy(self.session, self.callers["admin"])}
         if kind == "alert":
             return {**self.ids, "alert": await new_alert(self.session, self.callers["admin"], self.ids)}
         return self.ids
@@ -254,6 +282,12 @@ async def new_rule(session: aiohttp.ClientSession, headers: dict[str, str]) -> s
         return str((await response.json())["id"])
 
 
+async def new_policy(session: aiohttp.ClientSession, headers: dict[str, str]) -> str:
+    async with session.post(POLICIES, json=POLICY, headers=headers) as response:
+        assert response.status == 201, await response.text()
+        return str((await response.json())["id"])
+
+
 async def new_alert(session: aiohttp.ClientSession, headers: dict[str, str], ids: dict[str, str]) -> str:
     """Fire an alert of its own with a new series of the agent, by the rule of ``new_world``."""
     sample = {"metric": METRIC, "labels": {"case": f"{MARKER}-{secrets.token_hex(4)}"}, "value": 1}
@@ -283,6 +317,7 @@ async def new_world(session: aiohttp.ClientSession, pool: Any, email: str) -> Wo
         assert response.status == 204
     ids = {"agent": agent_id, "token": token, "key": key_id, "user": user_id, "channel": channel_id}
     ids["rule"] = await new_rule(session, callers["admin"])
+    ids["policy"] = await new_policy(session, callers["admin"])
     push = {
         "containers": [{"id": MARKER, "name": MARKER}],
         "pods": [{"name": MARKER, "namespace": MARKER}],

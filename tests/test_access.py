@@ -299,7 +299,7 @@ async def test_an_unknown_path_is_404_whoever_asks(world: World, caller: str, me
 async def test_a_wrong_method_is_405_and_told_the_right_ones(world: World, caller: str, route: str):
     method, path = route.split(" ", 1)
     path = path.replace("{agentId}", world.ids["agent"])
-    for name in ("{id}", "{name}", "{cid}"):
+    for name in ("{id}", "{name}", "{cid}", "{namespace}", "{requestId}"):
         path = path.replace(name, "x")
 
     async with world.session.request("PATCH", path, headers=world.callers[caller]) as response:

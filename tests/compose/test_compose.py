@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import time
@@ -62,11 +63,11 @@ async def until(found: Callable[[], Any], what: str) -> Any:
 async def test_the_whole_stack_by_compose(compose: Compose) -> None:
     compose("up", "--detach")
     said = compose("exec", "-T", "monitor", "monitor", "org", "create", "--name", "Example", "--plan", "pro")
-    org_id = next(word for word in said.split() if word.startswith("org_"))
+    org_id = json.loads(said)["orgId"]
     user = ("user", "create", "--org", org_id, "--email", EMAIL, "--role", "admin", "--password-stdin")
     compose("exec", "-T", "monitor", "monitor", *user, input=PASSWORD)
     said = compose("exec", "-T", "monitor", "monitor", "apikey", "create", "--org", org_id, "--name", "agent")
-    key = next(word for word in said.split() if word.startswith("mk_"))
+    key = json.loads(said)["key"]
     (compose.folder / "deploy/compose/secrets/agent_api_key").write_text(key)
 
     async with aiohttp.ClientSession(BASE_URL, cookie_jar=aiohttp.CookieJar(unsafe=True)) as client:
@@ -77,7 +78,7 @@ async def test_the_whole_stack_by_compose(compose: Compose) -> None:
 
         async def log_in() -> None:
             body = {"email": EMAIL, "password": PASSWORD}
-            async with client.post("/api/v1/auth/login", json=body) as response:
+            async with client.post("/auth/login", json=body) as response:
                 assert response.status == 200, await response.text()
 
         async def containers() -> list[dict[str, Any]]:
