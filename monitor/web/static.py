@@ -32,6 +32,10 @@ PAGES = (
     "containers",
     "pods",
     "nodes",
+    "logs",
+    "tail",
+    "alerts",
+    "scaling",
     "explore",
     "settings",
 )

@@ -7,7 +7,9 @@ runs give the same pictures.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -101,7 +103,7 @@ def host(name: str, at: float) -> dict[str, Any]:
 
 def cluster(at: float, *, measured: bool = True) -> dict[str, Any]:
     """Return what the agent of a cluster pushes at a unix time; *measured*: with a metrics provider."""
-    pods = []
+    pods: list[dict[str, Any]] = []
     for namespace, name, replicas, cores, memory in WORKLOADS:
         for number in range(replicas):
             seed = f"{namespace}/{name}/{number}"
@@ -163,6 +165,45 @@ def cluster(at: float, *, measured: bool = True) -> dict[str, Any]:
     return {"version": "0.1.0", "pods": pods, "nodes": nodes, "collectedAt": _iso(at)}
 
 
+def log(name: str, since: float, until: float) -> list[dict[str, Any]]:
+    """Return what the containers of the host *name* write between two unix times."""
+    lines: list[dict[str, Any]] = []
+    containers = [each for each in host(name, until)["containers"] if each["state"] == "running"]
+    for each in containers:
+        seed = f"{name}/{each['name']}"
+        every = 2 + 9 * _noise(seed)  # seconds between two lines
+        for number in range(math.ceil(since / every), math.ceil(until / every)):
+            at = number * every
+            kind = _noise(f"{seed}{number}")
+            took = int(4 + 300 * kind**4)
+            path = ("/", "/cart", "/orders/4711", "/healthz")[int(kind * 997) % 4]
+            if kind > 0.985:
+                message = f"\x1b[31mERROR\x1b[0m upstream timed out after {took * 40} ms, giving up {path}"
+            elif kind > 0.95:
+                message = f"\x1b[33mWARN\x1b[0m slow answer: {took} ms for {path}"
+            else:
+                message = f"\x1b[32mINFO\x1b[0m \x1b[1mGET\x1b[0m {path} 200 {took} ms trace={_digest(f'{seed}{at}')[:16]}"
+            lines.append(
+                {
+                    "time": _iso(at),
+                    "stream": "stderr" if kind > 0.95 else "stdout",
+                    "message": message,
+                    "containerId": each["id"],
+                    "container": each["name"],
+                }
+            )
+    return sorted(lines, key=lambda line: line["time"])
+
+
+def tail(first: int, count: int, text: str = "line {}", stream: str = "stdout") -> list[dict[str, Any]]:
+    """Return *count* lines of a live tail as an agent sends them, numbered from *first*."""
+    now = time.time()
+    return [
+        {"time": _iso(now + number / 1e6), "stream": stream, "message": text.format(number), "seq": number}
+        for number in range(first, first + count)
+    ]
+
+
 def crowd(size: int, at: float, first: int = 0) -> dict[str, Any]:
     """Return a push of *size* containers on one host, numbered from *first*, without a time of its own."""
     containers = []
@@ -201,6 +242,41 @@ class Member:
         headers = {"Authorization": f"Bearer {self.token}"}
         async with self.session.post(path, json=body, headers=headers) as response:
             assert response.status == 200, await response.text()
+
+    async def ship(self, lines: list[dict[str, Any]]) -> None:
+        """Send log lines that must be accepted."""
+        path = f"/api/v1/agents/{self.agent_id}/logs"
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/x-ndjson"}
+        body = "\n".join(json.dumps(line) for line in lines)
+        async with self.session.post(path, data=body.encode(), headers=headers) as response:
+            assert response.status == 200, await response.text()
+
+    async def asked(self) -> dict[str, Any]:
+        """Wait for a live tail that somebody opens, and return its log request."""
+        headers = {"Authorization": f"Bearer {self.token}"}
+        while True:
+            path = f"/api/v1/agents/{self.agent_id}/commands?wait=25"
+            async with self.session.get(path, headers=headers) as response:
+                if response.status == 204:
+                    continue
+                assert response.status == 200, await response.text()
+                command = await response.json()
+            path = f"/api/v1/agents/{self.agent_id}/commands/{command['command_id']}/result"
+            async with self.session.post(path, json={"status": "succeeded"}, headers=headers) as response:
+                assert response.status == 204, await response.text()
+            if command["type"] == "logs.tail":
+                payload: dict[str, Any] = command["payload"]
+                return payload
+
+    async def stream(self, request_id: str, lines: list[dict[str, Any]]) -> int:
+        """Send lines of a live tail, each with its ``seq``; return the next one."""
+        path = f"/api/v1/agents/{self.agent_id}/log-streams/{request_id}"
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/x-ndjson"}
+        body = "".join(f"{json.dumps(line)}\n" for line in lines)
+        async with self.session.post(path, data=body.encode(), headers=headers) as response:
+            assert response.status == 200, await response.text()
+            next_seq: int = (await response.json())["next"]
+            return next_seq
 
 
 async def join(session: aiohttp.ClientSession, api_key: str, name: str, type_: str = "docker") -> Member:

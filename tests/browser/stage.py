@@ -19,7 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    async_playwright,
+    expect,
+)
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
@@ -38,6 +46,8 @@ READY_SECONDS = 60.0
 AXE_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 AXE = Path(__file__).parents[2] / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 ROOT = Path(__file__).parents[2]
+
+expect.set_options(timeout=2 * WAIT_MS)  # its own 5 s are little where two cores run everything
 
 
 def missing() -> str | None:

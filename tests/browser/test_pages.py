@@ -14,6 +14,7 @@ from monitor.auth import provision
 from tests.browser import fleet
 from tests.browser.stage import HEIGHTS, NARROW, WIDE, Watched, log_in, new_context, watched
 from tests.conftest import PASSWORD
+from tests.scaling.conftest import evaluate, new_policy
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -22,15 +23,6 @@ A_REFRESH_MS = 31_000  # three refreshes of a list
 SAMPLES_MS = 20_000  # until new series can be queried, and a page has asked again
 FIRST_LOAD_BYTES = 300_000  # of JavaScript as it is transferred
 NASTY = '<img src=x onerror="window.broken=1">'
-
-
-@pytest.fixture
-async def account(pool: Any, api: Any) -> str:
-    """Make an admin of ``api``'s organization; returns the e-mail, the password is ``PASSWORD``."""
-    email = f"{secrets.token_hex(6)}@example.com"
-    async with pool.acquire() as conn:
-        await provision.create_user(conn, api.org_id, email, "admin", PASSWORD)
-    return email
 
 
 async def entered(app: Any, browser: Browser, account: str) -> Watched:
@@ -44,9 +36,27 @@ def container_path(host: fleet.Member) -> str:
     return f"/containers/{host.agent_id}/{fleet.host('host-1', 0)['containers'][0]['id']}"
 
 
+async def fired(api: Any) -> str:
+    """Make a rule that fires; returns the path of an alert."""
+    rule = {"name": "Busy", "metric": "container_cpu_usage_percent", "operator": "gt", "threshold": 50}
+    assert (await api.post("/api/v1/alerts/rules", json=rule)).status == 201
+    return f"/alerts/{(await api.json('/api/v1/alerts'))[0]['id']}"
+
+
+async def decided(app: Any, pool: Any, api: Any) -> str:
+    """Make a policy that has made a proposal, and one with a decision; returns the path of the former."""
+    policy = {"name": "orders", "runtime": "kubernetes", "targetRef": "shop/orders", "cpuTargetPercent": 20}
+    await new_policy(api, {**policy, "name": "orders, tried"})
+    waiting = await new_policy(api, {**policy, "dryRun": False, "approvalRequired": True})
+    await evaluate(app, pool, api.org_id)
+    return f"/scaling/{waiting['id']}"
+
+
 async def test_every_page_is_accessible_quiet_and_fits(
-    app: Any, browser: Browser, host: fleet.Member, account: str
+    app: Any, browser: Browser, host: fleet.Member, account: str, api: Any, pool: Any
 ):
+    alert = await fired(api)
+    policy = await decided(app, pool, api)
     seen = await entered(app, browser, account)
     page = seen.page
     found: dict[str, list[str]] = {}
@@ -58,6 +68,18 @@ async def test_every_page_is_accessible_quiet_and_fits(
         (container_path(host), "canvas"),
         ("/pods", "text=orders-"),
         ("/nodes", "text=node-a"),
+        ("/logs", "text=No line is found"),
+        ("/tail", "text=Nothing is followed yet"),
+        ("/alerts", "text=shop-search-1"),
+        (alert, "canvas"),
+        ("/alerts/rules", "text=Busy"),
+        ("/alerts/rules/new?metric=container_cpu_usage_percent&threshold=50", "text=It would have fired"),
+        ("/alerts/channels", "text=Nobody is told"),
+        ("/scaling", "text=orders, tried"),
+        (policy, "canvas"),
+        (f"{policy}/edit", "text=Workload"),
+        ("/scaling/decisions", "text=Head of the chain"),
+        ("/scaling/decisions?open=1", "text=Manifest"),
         (QUERY, "canvas"),
         ("/settings/profile", "text=Organization"),
         ("/settings/keys", "text=a key"),
@@ -111,12 +133,22 @@ async def test_docs_describes_the_api_under_the_same_policy(app: Any, browser: B
 
 async def test_names_are_shown_as_text(app: Any, browser: Browser, session: Any, api: Any, account: str):
     nasty = await fleet.join(session, api.secret, NASTY)
-    await nasty.push({"containers": [{"id": "1", "name": NASTY, "image": NASTY, "labels": {NASTY: NASTY}}]})
+    container = {"id": "1", "name": NASTY, "image": NASTY, "state": "exited", "labels": {NASTY: NASTY}}
+    await nasty.push({"containers": [container]})
+    rule = {"name": NASTY, "metric": "container_running", "operator": "lt", "threshold": 1, "severity": NASTY}
+    assert (await api.post("/api/v1/alerts/rules", json=rule)).status == 201
+    [alert] = await api.json("/api/v1/alerts")
+    policy = {"name": NASTY, "runtime": "docker", "targetRef": f"default/{NASTY}", "cpuTargetPercent": 50}
+    scaled = await new_policy(api, policy)
     seen = await entered(app, browser, account)
 
-    for path in ("/", "/agents", "/containers", f"/containers/{nasty.agent_id}/1"):
+    for path in (
+        *("/", "/agents", "/containers", f"/containers/{nasty.agent_id}/1"),
+        *("/alerts", f"/alerts/{alert['id']}", "/alerts/rules", f"/alerts/rules/{alert['ruleId']}"),
+        *("/scaling", f"/scaling/{scaled['id']}"),
+    ):
         await seen.go(path)
-        await expect(seen.page.get_by_text(NASTY).first).to_be_visible()
+        await expect(seen.page.get_by_text(NASTY).filter(visible=True).first).to_be_visible()
 
     assert await seen.page.evaluate("window.broken") is None
     assert seen.complaints() == []

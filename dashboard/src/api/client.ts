@@ -14,6 +14,19 @@ export type ApiKey = Schemas["ApiKey"];
 export type User = Schemas["User"];
 export type Limits = Schemas["Limits"];
 export type RangeSeries = Schemas["RangeSeries"];
+export type InstantSample = Schemas["InstantSample"];
+export type Alert = Schemas["Alert"];
+export type Rule = Schemas["Rule"];
+export type Operator = Rule["operator"];
+export type Backtest = Schemas["Backtest"];
+export type Channel = Schemas["Channel"];
+export type Policy = Schemas["Policy"];
+export type Proposal = Schemas["Proposal"];
+export type Decision = Schemas["Decision"];
+export type Simulation = Schemas["Simulation"];
+export type ChannelType = Channel["type"];
+export type LogLine = Schemas["FoundLine"];
+export type Histogram = Schemas["Histogram"];
 export type Role = Me["role"];
 
 export const api = createClient<paths>({ credentials: "same-origin" });
@@ -38,6 +51,11 @@ export class ConnectionLost extends Error {
 }
 
 const AWAY = new Set([502, 503, 504]); // the service or a proxy before it says that it cannot now
+
+const TOO_SLOW = "search_too_slow"; // a search's own 503: the service is there
+
+/** Whether a search was given up because it took too long. */
+export const isTooSlow = (error: unknown) => error instanceof ApiError && error.message.startsWith(TOO_SLOW);
 
 const watchers = new Set<() => void>();
 let lost = false;
@@ -74,12 +92,12 @@ export async function answer<T>(call: Promise<Result<T>>): Promise<T> {
     throw new ConnectionLost();
   }
   const { response } = result;
-  note(AWAY.has(response.status));
-  if (response.ok) return result.data as T;
   const body = (typeof result.error === "object" ? result.error : null) as {
     error?: string;
     field?: string;
   } | null;
+  note(AWAY.has(response.status) && !body?.error?.startsWith(TOO_SLOW));
+  if (response.ok) return result.data as T;
   if (!body?.error) throw new ConnectionLost();
   const retryAfter = Number(response.headers.get("Retry-After")) || undefined;
   throw new ApiError(response.status, body.error, body.field, retryAfter);

@@ -4,7 +4,7 @@ import { keepPreviousData, useMutation, useQuery, useQueryClient } from "@tansta
 import { answer, api, ApiError } from "./client";
 
 export const REFRESH_MS = 10_000; // agents push every 15 s
-const EMPTY_REFRESH_MS = 3_000; // new series can be queried a few seconds after their first push
+export const EMPTY_REFRESH_MS = 3_000; // new series can be queried a few seconds after their first push
 const USAGE_REFRESH_MS = 60_000; // counting series costs the storage more than a list does
 
 export const useMe = () =>

@@ -28,6 +28,9 @@ export function Palette() {
     const containers = client.getQueryData<Container[]>(["containers"]) ?? [];
     return [
       ...PAGES.map(({ path, label }) => ({ label, kind: "Page", path })),
+      { label: "Alert rules", kind: "Alerts", path: "/alerts/rules" },
+      { label: "Channels", kind: "Alerts", path: "/alerts/channels" },
+      { label: "Decisions", kind: "Scaling", path: "/scaling/decisions" },
       { label: "API keys", kind: "Settings", path: "/settings/keys" },
       { label: "Users", kind: "Settings", path: "/settings/users" },
       { label: "Usage and limits", kind: "Settings", path: "/settings/limits" },

@@ -6,6 +6,10 @@ export const PAGES = [
   { path: "/containers", label: "Containers", key: "c" },
   { path: "/pods", label: "Pods", key: "p" },
   { path: "/nodes", label: "Nodes", key: "n" },
+  { path: "/logs", label: "Logs", key: "l" },
+  { path: "/tail", label: "Live tail", key: "t" },
+  { path: "/alerts", label: "Alerts", key: "r" },
+  { path: "/scaling", label: "Scaling", key: "d" },
   { path: "/explore", label: "Explore", key: "e" },
   { path: "/settings/profile", label: "Settings", key: "s" },
 ] as const;

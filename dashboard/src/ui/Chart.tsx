@@ -12,7 +12,16 @@ export interface Line {
   label: string;
   /** Points of unix seconds and value. */
   values: readonly (readonly number[])[];
+  /** A limit and no measurement: dashed, in a colour of its own. */
+  limit?: boolean;
 }
+
+/** A limit that is the same all the time. */
+export const limitLine = (label: string, { start, end, step }: Window, value: number): Line => ({
+  label,
+  limit: true,
+  values: Array.from({ length: Math.floor((end - start) / step) + 1 }, (_, index) => [start + index * step, value]),
+});
 
 interface Props {
   title: string;
@@ -21,6 +30,8 @@ interface Props {
   format: (value: number) => string;
   onZoom: (from: number, to: number) => void;
   height?: number;
+  /** Spans of time, in unix seconds, that are shaded. */
+  bands?: readonly (readonly [from: number, to: number])[];
 }
 
 const SHOWN_LINES = 50; // more cannot be told apart, nor drawn without a pause
@@ -31,6 +42,9 @@ const COLOURS = {
   light: ["#0072b2", "#b84a00", "#00795a", "#9b3d78", "#7a5c00", "#1c7ab0", "#333333"],
   dark: ["#56b4e9", "#ff9d4d", "#2fd0a5", "#e08cc0", "#f0e442", "#8fb8ff", "#dddddd"],
 };
+const LIMIT = { light: "#c92a2a", dark: "#ff8787" };
+const BAND = { light: "rgba(201, 42, 42, 0.13)", dark: "rgba(255, 135, 135, 0.2)" };
+const LEAST_BAND_PX = 2; // a shorter one could not be seen
 const GRID = { light: "#e3e6ea", dark: "#3a3f47" };
 const TEXT = { light: "#495057", dark: "#c1c2c5" };
 // Round numbers of bytes are powers of two.
@@ -56,6 +70,7 @@ function optionsOf(
   zone: Zone,
   format: Props["format"],
   zoom: { current: Props["onZoom"] },
+  present: { current: { bands: NonNullable<Props["bands"]> } },
 ): Omit<uPlot.Options, "width" | "height"> {
   const axis = { stroke: TEXT[scheme], font: AXIS_FONT, grid: { stroke: GRID[scheme], width: 1 }, ticks: { show: false } };
   const zoned = (at: number) => (zone === "UTC" ? uPlot.tzDate(new Date(at * 1000), "UTC") : new Date(at * 1000));
@@ -78,16 +93,28 @@ function optionsOf(
     ],
     series: [
       { label: "Time", value: (_, at) => (at == null ? "–" : fullTime(at * 1000, zone)) },
-      ...lines.map(({ label }, index) => ({
+      ...lines.map(({ label, limit }, index) => ({
         label,
-        stroke: COLOURS[scheme][index % COLOURS[scheme].length]!,
+        stroke: limit ? LIMIT[scheme] : COLOURS[scheme][index % COLOURS[scheme].length]!,
         width: 1.5,
         spanGaps: false,
-        ...(lines.length === 1 && { fill: `${COLOURS[scheme][0]!}22` }),
+        ...(limit && { dash: [6, 4], points: { show: false } }),
+        ...(lines.filter((line) => !line.limit).length === 1 && !limit && { fill: `${COLOURS[scheme][0]!}22` }),
         value: (_: uPlot, value: number | null) => (value == null ? "–" : format(value)),
       })),
     ],
     hooks: {
+      drawClear: [
+        ({ ctx, bbox, valToPos }) => {
+          ctx.fillStyle = BAND[scheme];
+          for (const [from, to] of present.current.bands) {
+            const [left, right] = [from, to].map((at) =>
+              Math.min(bbox.left + bbox.width, Math.max(bbox.left, valToPos(at, "x", true))),
+            ) as [number, number];
+            ctx.fillRect(left, bbox.top, Math.max(LEAST_BAND_PX, right - left), bbox.height);
+          }
+        },
+      ],
       setSelect: [
         (plot) => {
           const { left, width } = plot.select;
@@ -107,7 +134,9 @@ const DATES: uPlot.Axis.Values = [
   [1, "{HH}:{mm}:{ss}", "\n{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
 ];
 
-export function Chart({ title, window, lines, format, onZoom, height = 200 }: Props) {
+const NO_BANDS: NonNullable<Props["bands"]> = [];
+
+export function Chart({ title, window, lines, format, onZoom, height = 200, bands = NO_BANDS }: Props) {
   const [asTable, setAsTable] = useState(false);
   const shown = useMemo(() => lines.slice(0, SHOWN_LINES), [lines]);
   return (
@@ -133,7 +162,7 @@ export function Chart({ title, window, lines, format, onZoom, height = 200 }: Pr
       ) : asTable ? (
         <Values title={title} window={window} lines={shown.slice(0, TABLE_LINES)} format={format} height={height} />
       ) : (
-        <Plot window={window} lines={shown} format={format} onZoom={onZoom} height={height} />
+        <Plot window={window} lines={shown} format={format} onZoom={onZoom} height={height} bands={bands} />
       )}
       {lines.length > shown.length && (
         <Text c="dimmed" size="sm">
@@ -144,22 +173,22 @@ export function Chart({ title, window, lines, format, onZoom, height = 200 }: Pr
   );
 }
 
-function Plot({ window, lines, format, onZoom, height }: Required<Omit<Props, "title">>) {
+function Plot({ window, lines, format, onZoom, height, bands }: Required<Omit<Props, "title">>) {
   const scheme = useComputedColorScheme("light");
   const { zone } = useZone();
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const zoom = useRef(onZoom);
   zoom.current = onZoom;
-  const present = useRef({ window, lines });
-  present.current = { window, lines };
-  const labels = JSON.stringify(lines.map(({ label }) => label));
+  const present = useRef({ window, lines, bands });
+  present.current = { window, lines, bands };
+  const labels = JSON.stringify(lines.map(({ label, limit }) => [label, limit]));
 
   // A new plot only when what it is made of changes; new values go into the one that is there.
   useEffect(() => {
     const element = place.current!;
     const { lines: current } = present.current;
-    const options = optionsOf(current, window, scheme, zone, format, zoom);
+    const options = optionsOf(current, window, scheme, zone, format, zoom, present);
     options.scales!.x!.range = () => [present.current.window.start, present.current.window.end];
     const made = new uPlot(
       { ...options, width: element.clientWidth || 300, height },
@@ -183,12 +212,12 @@ function Plot({ window, lines, format, onZoom, height }: Required<Omit<Props, "t
     if (!made || made.series.length !== lines.length + 1) return;
     made.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
     made.setData(aligned(window, lines));
-  }, [window, lines]);
+  }, [window, lines, bands]);
 
   return <div ref={place} className="plot" aria-hidden />;
 }
 
-function Values({ title, window, lines, format, height }: Required<Omit<Props, "onZoom">>) {
+function Values({ title, window, lines, format, height }: Required<Omit<Props, "onZoom" | "bands">>) {
   const { zone } = useZone();
   const [times, ...columns] = useMemo(() => aligned(window, lines), [window, lines]);
   const newestFirst = Array.from(times.keys()).reverse();

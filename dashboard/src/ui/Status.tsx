@@ -1,9 +1,10 @@
 // A state in words, with a dot that repeats it in colour; and a number with a bar that repeats it in length.
 
 import { VisuallyHidden } from "@mantine/core";
+import type { ReactNode } from "react";
 
-const GOOD = new Set(["online", "running", "Running", "Ready", "Succeeded", "ready"]);
-const BAD = new Set(["offline", "dead", "Failed", "NotReady", "exited", "Unknown"]);
+const GOOD = new Set(["online", "running", "Running", "Ready", "Succeeded", "ready", "resolved", "delivered", "applied", "enabled"]);
+const BAD = new Set(["offline", "dead", "Failed", "NotReady", "exited", "Unknown", "firing", "failing", "failed"]);
 
 interface StatusProps {
   children: string;
@@ -43,3 +44,10 @@ export function Meter({ percent, children, plain }: MeterProps) {
     </span>
   );
 }
+
+export type Tone = "good" | "bad" | "other" | "plain";
+
+/** A word in a frame, whose colour repeats how much it matters. */
+export const Mark = ({ tone = "plain", children }: { tone?: Tone; children: ReactNode }) => (
+  <span className={`mark ${tone}`}>{children}</span>
+);

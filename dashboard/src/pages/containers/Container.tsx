@@ -13,6 +13,9 @@ import { RangePicker } from "../../ui/RangePicker";
 import { Status } from "../../ui/Status";
 import { useSpan } from "../../ui/url";
 import { Ago } from "../../ui/zone";
+import { LogPanel } from "../logs/LogPanel";
+import { pathOfTail } from "../tail/targets";
+import { Alerts } from "./Alerts";
 import { useAgentName } from "./Containers";
 
 // Each chart: its title, how its numbers are written, and its metrics with their names in the legend.
@@ -97,7 +100,12 @@ function Detail({ container }: { container: ContainerData }) {
           ))}
         </SimpleGrid>
       </Card>
+      <Alerts container={container} agentName={agentName(container.agentId)} />
       <Charts container={container} />
+      <LogPanel
+        filters={{ agentId: container.agentId, containerId: container.id }}
+        tail={pathOfTail({ agentId: container.agentId, containerId: container.id })}
+      />
       <Ports ports={container.ports} />
       <Labels labels={container.labels} />
     </Stack>

@@ -162,7 +162,7 @@ export default function Containers() {
               {count(rows.length)} of {count(all.length)}
             </Text>
             {rows.length === 0 ? (
-              <Empty title="No container matcher">Change the filter or the state.</Empty>
+              <Empty title="No container matches">Change the filter or the state.</Empty>
             ) : (
               <DataTable
                 label="Containers"

@@ -1,17 +1,19 @@
 // One selector over time: chart, table, and ways to take it elsewhere.
 
-import { Alert, Button, Card, Code, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Card, Group, NativeSelect, Stack, Text, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMemo, useRef } from "react";
 import { ApiError } from "../../api/client";
 import { useRange } from "../../api/queries";
-import { Chart, type Line } from "../../ui/Chart";
+import { Chart } from "../../ui/Chart";
 import { copy } from "../../ui/Copy";
 import { DataTable, type Column } from "../../ui/DataTable";
-import { bytes, bytesPerSecond, count, percent, rounded } from "../../ui/format";
+import { count } from "../../ui/format";
 import { Empty, Loaded } from "../../ui/Loaded";
 import { Page } from "../../ui/Page";
+import { Pointer } from "../../ui/Pointer";
 import { RangePicker } from "../../ui/RangePicker";
+import { formatOf, linesOf, textOf } from "../../ui/series";
 import { useSpan, useUrl } from "../../ui/url";
 import { Editor } from "./Editor";
 
@@ -33,20 +35,6 @@ interface Row {
   last: number;
   least: number;
   most: number;
-}
-
-/** Return a series' labels as a selector writes them. */
-export function textOf({ __name__ = "", ...labels }: Record<string, string>): string {
-  const pairs = Object.entries(labels).map(([name, value]) => `${name}=${JSON.stringify(value)}`);
-  return pairs.length ? `${__name__}{${pairs.join(",")}}` : __name__;
-}
-
-/** Return how the values of a metric are written: the unit stands in its name. */
-export function formatOf(name: string): (value: number) => string {
-  if (name.endsWith("_bytes_per_second")) return bytesPerSecond;
-  if (/_bytes(_total)?$/.test(name)) return bytes;
-  if (name.endsWith("_percent")) return percent;
-  return (value) => rounded(value, 3);
 }
 
 /** Quote *text* for a POSIX shell. */
@@ -137,17 +125,6 @@ export default function Explore() {
   );
 }
 
-/** Show where in *text* the service has found what it refuses: it says `at` and a place, from 1. */
-function Pointer({ text, error }: { text: string; error: string }) {
-  const place = Number(/\bat (\d+)\b/.exec(error)?.[1]);
-  if (!place || text.includes("\n")) return null;
-  return (
-    <Code block mb="xs" aria-hidden>
-      {`${text}\n${" ".repeat(place - 1)}^`}
-    </Code>
-  );
-}
-
 function Examples({ onPick }: { onPick: (text: string) => void }) {
   return (
     <Stack gap="xs" align="flex-start">
@@ -191,27 +168,6 @@ function Answer({ window, series, onZoom }: AnswerProps) {
       </div>
     </>
   );
-}
-
-/** Return the lines, each named by the labels that tell it from the others; ids only if nothing else does. */
-export function linesOf(series: AnswerProps["series"]): Line[] {
-  const names = [...new Set(series.flatMap(({ metric }) => Object.keys(metric)))];
-  const differing = names.filter((name) => series.some(({ metric }) => metric[name] !== series[0]!.metric[name]));
-  const readable = differing.filter((name) => !name.endsWith("_id"));
-  const named = (chosen: string[]) =>
-    series.map(({ metric }) =>
-      textOf(Object.fromEntries(chosen.filter((name) => name in metric).map((name) => [name, metric[name]!]))),
-    );
-  let labels = named(readable);
-  for (let count = 1; count < readable.length; count += 1) {
-    const fewer = named(readable.slice(0, count));
-    if (new Set(fewer).size === series.length) {
-      labels = fewer;
-      break;
-    }
-  }
-  if (new Set(labels).size < series.length) labels = named(differing);
-  return series.map(({ metric, values }, index) => ({ label: labels[index] || textOf(metric), values }));
 }
 
 function rowOf({ metric, values }: AnswerProps["series"][number], label: string): Row {

@@ -13,6 +13,8 @@ import { Page } from "../../ui/Page";
 import { RangePicker } from "../../ui/RangePicker";
 import { Meter, Status } from "../../ui/Status";
 import { useSpan } from "../../ui/url";
+import { Firing } from "./Firing";
+import { Scaled } from "./Scaled";
 
 const TOP = 5; // of each list
 const OFFLINE_SHOWN = 3; // names beside the number
@@ -63,6 +65,10 @@ function Dashboard({ agents }: { agents: Agent[] }) {
         />
         <Figure label="Pods running" value={pods.data ? podsOf(pods.data) : "…"} to="/pods" />
         <Figure label="Nodes ready" value={nodes.data ? nodesOf(nodes.data) : "…"} to="/nodes" />
+      </SimpleGrid>
+      <SimpleGrid cols={{ base: 1, md: 2 }}>
+        <Firing />
+        <Scaled />
       </SimpleGrid>
       {clusters.length > 0 && nodes.data && pods.data && (
         <SimpleGrid cols={{ base: 1, sm: 2, lg: 3 }}>

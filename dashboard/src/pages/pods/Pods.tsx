@@ -14,6 +14,7 @@ import { matcher, Search } from "../../ui/Search";
 import { Meter, Status } from "../../ui/Status";
 import { useUrl } from "../../ui/url";
 import { Ago } from "../../ui/zone";
+import { pathOf } from "./paths";
 
 const BASE: Column<Pod>[] = [
   {
@@ -22,12 +23,14 @@ const BASE: Column<Pod>[] = [
     narrow: true,
     width: "24%",
     value: ({ name }) => name,
-    cell: ({ name, phase }) => (
+    cell: (pod) => (
       <>
         <span className="narrow">
-          <Status dot>{phase}</Status>
+          <Status dot>{pod.phase}</Status>
         </span>
-        <span title={name}>{name}</span>
+        <Link to={pathOf(pod)} title={pod.name}>
+          {pod.name}
+        </Link>
       </>
     ),
   },
@@ -167,7 +170,7 @@ export default function Pods() {
               {count(rows.length)} of {count(all.length)}
             </Text>
             {rows.length === 0 ? (
-              <Empty title="No pod matcher">Change the filter or the namespace.</Empty>
+              <Empty title="No pod matches">Change the filter or the namespace.</Empty>
             ) : (
               <DataTable label="Pods" rows={rows} columns={columns} rowKey={rowKey} groupOf={GROUPS[group]} />
             )}
