@@ -19,6 +19,17 @@ import { theme, variables } from "./theme";
 
 setNonce(nonce); // for the style sheet that locks scrolling behind a dialog
 
+const RELOADED = "reloaded-at";
+const RELOAD_PAUSE_MS = 10_000; // a file that is really missing does not reload for ever
+
+// After an upgrade an open tab asks for a page's file by its old name: take the new ones.
+window.addEventListener("vite:preloadError", (event) => {
+  if (Date.now() - Number(sessionStorage.getItem(RELOADED) ?? 0) < RELOAD_PAUSE_MS) return;
+  sessionStorage.setItem(RELOADED, String(Date.now()));
+  event.preventDefault();
+  location.reload();
+});
+
 /** Whoever must log in, or change the password, is led there by the next look at `me`. */
 function onError(error: unknown) {
   const redirects =

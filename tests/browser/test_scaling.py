@@ -8,7 +8,7 @@ import secrets
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Route, expect
 
 from monitor.auth import provision
 from tests.browser import fleet
@@ -18,6 +18,7 @@ from tests.scaling.conftest import Round, changed, evaluate, new_policy, shown
 
 pytestmark = pytest.mark.xdist_group("browser")
 
+REFRESH_SECONDS = 30  # until a page has asked again, on a busy machine
 SAMPLES_SECONDS = 30  # until new series can be queried
 # The four pods of orders use between 36 and 84 %: more than enough for one replica more.
 POLICY = {"name": "orders", "runtime": "kubernetes", "targetRef": "shop/orders", "cpuTargetPercent": 20}
@@ -161,8 +162,15 @@ async def test_a_proposal_is_rejected_and_one_that_is_old_is_not_approved(
     first = (await shown(api, policy))["pendingApproval"]["generation"]
 
     # While somebody looks at a proposal, another one takes its place.
-    await page.route("**/api/v1/scaling/policies/*", lambda route: route.abort())
+    held = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        held.set()
+        await route.abort()
+
     await waiting.get_by_role("button", name="Approve").wait_for()
+    await page.route("**/api/v1/scaling/policies/*", hold)
+    await asyncio.wait_for(held.wait(), REFRESH_SECONDS)  # what was asked before has been answered
     await changed(api, policy, stepSize=2)
     await round_()
     assert (await shown(api, policy))["pendingApproval"]["generation"] > first

@@ -24,7 +24,7 @@ const COLUMNS: Column<Alert>[] = [
     key: "rule",
     label: "Rule",
     narrow: true,
-    width: "24%",
+    width: "19%",
     value: ({ ruleName }) => ruleName,
     cell: (alert) => (
       <>
@@ -40,7 +40,7 @@ const COLUMNS: Column<Alert>[] = [
   {
     key: "state",
     label: "State",
-    width: "136px",
+    width: "138px",
     value: ({ state }) => ORDER[state] ?? 3,
     cell: (alert) => <State alert={alert} />,
   },
@@ -54,7 +54,7 @@ const COLUMNS: Column<Alert>[] = [
   {
     key: "value",
     label: "Value",
-    width: "150px",
+    width: "124px",
     cell: (alert) => (
       <>
         {valueOf(alert)}{" "}
@@ -75,7 +75,7 @@ const COLUMNS: Column<Alert>[] = [
     key: "fired",
     label: "Fired",
     narrow: true,
-    width: "100px",
+    width: "88px",
     value: ({ firedAt }) => firedAt,
     cell: ({ firedAt }) => <Ago at={firedAt} />,
   },

@@ -5,7 +5,6 @@ import {
   Anchor,
   Autocomplete,
   Button,
-  Card,
   Code,
   Group,
   NativeSelect,
@@ -16,7 +15,6 @@ import {
   Text,
   Textarea,
   TextInput,
-  Title,
 } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { notifications } from "@mantine/notifications";
@@ -30,7 +28,7 @@ import { Page } from "../../ui/Page";
 import { Pointer } from "../../ui/Pointer";
 import { formatOf } from "../../ui/series";
 import { useUrl } from "../../ui/url";
-import { TEMPLATES } from "./templates";
+import { Templates } from "./Templates";
 import { Trial } from "./Trial";
 import { metricOf, OPERATORS, SEVERITIES, SIGNS } from "./words";
 
@@ -276,29 +274,5 @@ function Refusal({ metric, saved }: { metric: string; saved: string | null }) {
       <Pointer text={metric} error={error} />
       {error}
     </Message>
-  );
-}
-
-function Templates({ onPick }: { onPick: (template: (typeof TEMPLATES)[number]) => void }) {
-  return (
-    <Card withBorder padding="sm">
-      <Title order={2} size="h6" mb={6}>
-        Begin with
-      </Title>
-      <Group gap={6}>
-        {TEMPLATES.map((template) => (
-          <Button
-            key={template.name}
-            size="compact-sm"
-            variant="default"
-            fw={400}
-            title={template.description}
-            onClick={() => onPick(template)}
-          >
-            {template.name}
-          </Button>
-        ))}
-      </Group>
-    </Card>
   );
 }

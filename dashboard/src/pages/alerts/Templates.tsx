@@ -1,5 +1,6 @@
 // Rules that most fleets want, to begin with.
 
+import { Button, Card, Group, Title } from "@mantine/core";
 import type { Operator } from "../../api/client";
 
 export interface Template {
@@ -11,7 +12,7 @@ export interface Template {
   description: string;
 }
 
-export const TEMPLATES: Template[] = [
+const TEMPLATES: Template[] = [
   {
     name: "Agent offline",
     metric: "agent_up",
@@ -77,3 +78,27 @@ export const TEMPLATES: Template[] = [
     description: "A node's memory, of what pods can have: soon pods are evicted.",
   },
 ];
+
+export function Templates({ onPick }: { onPick: (template: Template) => void }) {
+  return (
+    <Card withBorder padding="sm">
+      <Title order={2} size="h6" mb={6}>
+        Begin with
+      </Title>
+      <Group gap={6}>
+        {TEMPLATES.map((template) => (
+          <Button
+            key={template.name}
+            size="compact-sm"
+            variant="default"
+            fw={400}
+            title={template.description}
+            onClick={() => onPick(template)}
+          >
+            {template.name}
+          </Button>
+        ))}
+      </Group>
+    </Card>
+  );
+}
