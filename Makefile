@@ -14,7 +14,7 @@ DASHBOARD := $(shell find dashboard -name node_modules -prune -o -type f ! -name
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup run test test-restore test-compose check lint types bench bench-web screenshots chaos fuzz clean need-python need-servers need-tests
+.PHONY: help setup run test test-restore test-compose test-kubernetes check lint types bench bench-web screenshots chaos fuzz clean need-python need-servers need-tests
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: need-tests check ## Check the code, then run every test against real serve
 		echo "Once more, alone and one after the other: what failed."; \
 		$(BIN)/pytest --last-failed --last-failed-no-failures none; \
 	}
+
+test-kubernetes: need-tests $(ENVIRONMENT) ## Run the cluster's agent against a real API server (built once, 5 minutes)
+	KUBE_APISERVER=$$(scripts/kubernetes.sh) && export KUBE_APISERVER && $(BIN)/pytest -rs tests/kubernetes
 
 test-restore: need-tests $(ENVIRONMENT) ## Back up and restore, as docs/operations.md says
 	$(BIN)/pytest tests/operations/test_restore.py

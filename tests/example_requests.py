@@ -107,7 +107,9 @@ EXAMPLES: dict[str, Example] = {
         "agent", 404, {"status": "succeeded"}, resource="agent"
     ),
     "POST /api/v1/agents/{agentId}/logs": Example("agent", 200, LOG_LINE, resource="agent"),
-    "POST /api/v1/agents/{agentId}/log-streams/{requestId}": Example("agent", 404, TAIL_LINE, resource="agent"),
+    "POST /api/v1/agents/{agentId}/log-streams/{requestId}": Example(
+        "agent", 404, TAIL_LINE, resource="agent"
+    ),
     "GET /api/v1/logs/search": Example(shows=True),
     "GET /api/v1/logs/containers/{id}": Example("viewer", 404),
     "GET /api/v1/logs/pods/{namespace}/{name}": Example("viewer", 404),

@@ -112,6 +112,8 @@ ASYNCPG_ELSEWHERE = {
 # Tasks that are not a round of background(); each is awaited or cancelled where it is made.
 TASKS = {
     "monitor/web/background.py": "the rounds themselves",
+    "monitor/collector/kubernetes/logs.py": "one reader a container, in a group that ends with the shipper",
+    "monitor/collector/kubernetes/source.py": "the cluster's watches, ended with its context",
     "monitor/collector/logs/ship.py": "one reader a container, in a group that ends with the shipper",
     "monitor/collector/tail.py": "one a tail and its reader, ended with the agent",
     "monitor/collector/run.py": "the agent's collecting and delivering, ended together",

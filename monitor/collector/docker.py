@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from types import TracebackType
 from typing import Self
 
@@ -230,7 +230,7 @@ class Engine:
             ContainerGone: It knows none of this id.
             EngineAway: It does not answer, or not in its own language.
         """
-        async with self.stream(f"containers/{container_id}/json", {}) as reply:
+        async with self.stream(f"containers/{container_id}/json", {}, ends_soon=True) as reply:
             try:
                 async with asyncio.timeout(LIST_SECONDS):
                     return msgspec.json.decode(await reply.read(), type=Inspected)
@@ -238,10 +238,16 @@ class Engine:
                 raise EngineAway(f"the engine's answer cannot be read: {error}") from error
 
     @asynccontextmanager
-    async def stream(self, path: str, query: dict[str, str]) -> AsyncIterator[aiohttp.StreamReader]:
+    async def stream(
+        self, path: str, query: dict[str, str], *, ends_soon: bool = False
+    ) -> AsyncIterator[aiohttp.StreamReader]:
         """Open an answer that may be long or never end; what fails while it is read is told as here.
 
-        It gets a connection of its own: streams that stay open would use up the pool.
+        Args:
+            path: Below the API's version.
+            query: Of the request.
+            ends_soon: Whether it may have one of the kept connections; streams that stay open
+                would use them up, so they get one of their own, which costs more to open.
 
         Raises:
             ContainerGone: 404, or 409 for what is just being removed.
@@ -253,7 +259,7 @@ class Engine:
                 async with asyncio.timeout(LIST_SECONDS):
                     self._api = await self._negotiate()
             async with (
-                aiodocker.Docker(url=self._docker_host) as docker,
+                nullcontext(self._docker) if ends_soon else aiodocker.Docker(url=self._docker_host) as docker,
                 docker.session.get(self._url(path, query), timeout=limit) as reply,
             ):
                 if reply.status in {404, 409}:

@@ -18,9 +18,7 @@ from msgspec.structs import replace
 from monitor.wire.tail import TailLine
 
 RING_BYTES = 4 * 1024 * 1024  # of encoded lines: 10,000 of 400 bytes, some minutes of a busy container
-PATIENCE_SECONDS = (
-    5.0  # a service that acknowledged nothing for so long is away, and a tail is not for old lines
-)
+PATIENCE_SECONDS = 5.0  # a service that acknowledged nothing for so long is away; a tail is for new lines
 GZIP_LEVEL = 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import msgspec
 from msgspec import Struct
@@ -16,6 +16,10 @@ from monitor.scaling.render import manifest, placed
 from monitor.scaling.spec import overruled
 from monitor.scaling.state import State
 from monitor.scaling.targets import group
+
+# A command is carried out within two minutes, and a push tells of it: until then hosts may
+# have other numbers of replicas than those they reported.
+UNSETTLED_SECONDS = 150.0
 
 
 class Order(Struct, frozen=True):
@@ -32,6 +36,12 @@ class Turn(Struct, frozen=True):
     state: State
     rows: tuple[Row, ...] = ()
     orders: tuple[Order, ...] = ()
+
+
+def settled(seen: Seen, state: State, now: datetime) -> Seen:
+    """Return *seen* with whether what hosts report can show the change in force already."""
+    recent = state.applied_at is not None and now - state.applied_at <= timedelta(seconds=UNSETTLED_SECONDS)
+    return replace(seen, settled=not recent)
 
 
 def apply(

@@ -79,11 +79,13 @@ class Seen(Struct, frozen=True):
     Attributes:
         hosts: Online hosts that have the group, by name; none for Kubernetes.
         reporter: The agent that is to apply what is decided, None if that is not clear.
+        settled: What the hosts were told before shows in what they report.
     """
 
     inputs: Inputs
     hosts: tuple[Host, ...] = ()
     reporter: str | None = None
+    settled: bool = True
 
 
 class Observation:

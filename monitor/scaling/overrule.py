@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from monitor.db.postgres import connection, found, transaction
 from monitor.errors import BadRequest, Conflict
 from monitor.scaling import store
-from monitor.scaling.apply import Turn, apply, overrule
+from monitor.scaling.apply import Turn, apply, overrule, settled
 from monitor.scaling.chain import Row, row_of
 from monitor.scaling.live import store as live
 from monitor.scaling.live.record import record
@@ -187,7 +187,7 @@ async def _change(
         policy = found(await store.lock_policy(conn, org_id, policy_id))
         state = found(await live.lock_state(conn, org_id, policy_id))
         now = await live.clock(conn)
-        turn = await work(conn, policy, state, seen, now)
+        turn = await work(conn, policy, state, settled(seen, state, now), now)
         if turn is not None:
             await record(conn, org_id, [turn], now)
         return found(await store.show_policy(conn, org_id, policy_id))

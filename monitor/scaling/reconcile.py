@@ -15,7 +15,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import structlog
-from prometheus_client import Counter
+from msgspec.structs import replace
+from prometheus_client import Counter, Gauge
 
 from monitor.auth.middleware import FEATURES
 from monitor.db.postgres import transaction
@@ -46,9 +47,15 @@ TELLS = {
     "expired": "the agent did not report a result within two minutes",
     "gone": "its agent was deleted",
 }
+INTERNAL_ERROR = "It could not be evaluated, by a fault of the service, whose log says more."
 
 EVALUATIONS = Counter("monitor_scaling_evaluations_total", "Evaluations of policies.")
 DECISIONS = Counter("monitor_scaling_decisions_total", "Rows of the decision log.", ["action"])
+LATE = Gauge(
+    "monitor_scaling_late_seconds",
+    "How late the policies evaluated last were.",
+    multiprocess_mode="mostrecent",
+)
 
 log = structlog.get_logger()
 
@@ -77,6 +84,7 @@ async def reconcile_next(
         turns = await _turns(conn, shard, due, observation, now)
         await record(conn, shard.org_id, turns, now)
     EVALUATIONS.inc(len(due))
+    LATE.set((now - shard.due_at).total_seconds())
     _tell(turns)
     await _write_samples(app, [(policy, turn.state) for (policy, _), turn in zip(due, turns, strict=True)])
     return True
@@ -103,10 +111,21 @@ async def _turns(
         if not (policy.enabled and observation.covers(policy)):
             turns.append(Turn(known, tuple(rows)))
             continue
-        seen = observation.of(policy, known.reported_by, wake_value(known, now))
-        turn = step(policy, known, seen, now, gpu_allowed=gpu_allowed)
+        turn = _step(policy, known, observation, now, gpu_allowed=gpu_allowed)
         turns.append(Turn(turn.state, (*rows, *turn.rows), turn.orders))
     return turns
+
+
+def _step(
+    policy: Settings, state: State, observation: Observation, now: datetime, *, gpu_allowed: bool
+) -> Turn:
+    """Evaluate a policy; one that a bug keeps from it does not keep the others of its shard."""
+    try:
+        seen = observation.of(policy, state.reported_by, wake_value(state, now))
+        return step(policy, state, seen, now, gpu_allowed=gpu_allowed)
+    except Exception:
+        log.exception("bug in an evaluation", org_id=state.org_id, policy_id=state.policy_id)
+        return Turn(replace(state, evaluated_at=now, last_reason=INTERNAL_ERROR))
 
 
 async def _ended(conn: Connection, org_id: str, states: Sequence[State]) -> dict[str, list[Ended]]:

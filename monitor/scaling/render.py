@@ -30,13 +30,20 @@ def manifest(policy: Settings, seen: Seen, replicas: int, command: CommandName =
 
 
 def placed(policy: Settings, seen: Seen, replicas: int) -> list[tuple[Host, int]]:
-    """Return the hosts that change, with the replicas that each shall have.
+    """Return the hosts that change, with the replicas that each shall have; all hosts while unsettled.
 
-    Replicas on offline hosts stay where they are and count, but nobody knows whether they
-    work: of those online ``minReplicas``, one at least, are left unless all are to go.
+    Replicas on offline hosts stay where they are and count.  But nobody knows whether they
+    work: while there are some, of those online ``minReplicas``, one at least, are left
+    unless fewer are wanted altogether.
     """
     running = {host.agent_id: host.running for host in seen.hosts}
-    left = min(sum(running.values()), max(1, policy.min_replicas)) if replicas else 0
-    online = max(left, replicas - seen.inputs.offline_replicas)
+    online, offline = replicas, seen.inputs.offline_replicas
+    if offline:
+        left = min(sum(running.values()), max(1, policy.min_replicas), replicas)
+        online = max(left, replicas - offline)
     wanted = spread(running, online, policy.max_replicas_per_host)
-    return [(host, wanted[host.agent_id]) for host in seen.hosts if wanted[host.agent_id] != host.running]
+    return [
+        (host, wanted[host.agent_id])
+        for host in seen.hosts
+        if not seen.settled or wanted[host.agent_id] != host.running
+    ]

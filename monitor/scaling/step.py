@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from monitor.scaling.apply import Turn, apply
+from monitor.scaling.apply import Turn, apply, settled
 from monitor.scaling.chain import Row, inputs_of
 from monitor.scaling.decide import decide
 from monitor.scaling.models import Settings
@@ -75,7 +75,7 @@ def step(
     answer = decide(spec, inputs, state.memory, now.timestamp())
     state = replace(state, last_reason=answer.reason)
     if isinstance(answer, Decision):
-        return _act(policy, state, seen, answer, now)
+        return _act(policy, state, settled(seen, state, now), answer, now)
     memory = answer.memory
     return Turn(replace(state, memory=memory, desired_replicas=_desired(policy, memory, state)))
 

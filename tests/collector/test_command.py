@@ -34,7 +34,10 @@ async def ended(*arguments, **environment):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--type", "kubernetes", "--kubeconfig", "/nowhere", "--once", "--dry-run"], "/nowhere does not exist"),
+        (
+            ["--type", "kubernetes", "--kubeconfig", "/nowhere", "--once", "--dry-run"],
+            "/nowhere does not exist",
+        ),
         ([], "--url (or MONITOR_URL) is missing"),
         (["--dry-run"], "--dry-run needs --once"),
         (["--url", "ftp://x"], "'--url'"),

@@ -198,6 +198,29 @@ async def test_a_name_that_is_taken_is_passed_over(containers):
     assert await containers.scale(2) == "1 → 2: started web-3"
 
 
+async def test_what_a_crash_left_half_made_is_made_anew_under_its_name(containers, docker_engine):
+    containers.run("web-1")
+    half = docker_engine.call(
+        "create", "--name", "web-2", "--label", "monitor.scale.added=true", IMAGE, "true"
+    )
+
+    assert await containers.scale(3) == "1 → 3: started web-2, web-3"
+
+    assert containers.ids()["web-2"] != half
+    assert containers.inspect("web-2")["Config"]["Cmd"] == list(SLEEP)
+
+
+async def test_a_copy_that_cannot_be_started_is_not_left_behind(containers, docker_engine):
+    containers.run("base")
+    containers.run("web-1", network="container:base")
+    docker_engine.stop("base")
+
+    with pytest.raises(CommandFailed, match="1 → 1 of 2: starting web-2: the engine answered"):
+        await containers.scale(2)
+
+    assert containers.states() == {"base": "exited", "web-1": "running"}
+
+
 async def test_networks_and_their_names_are_taken_over(containers, docker_engine):
     for network in ("front", "back"):
         docker_engine.call("network", "create", "--internal", network)

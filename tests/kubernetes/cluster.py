@@ -57,9 +57,16 @@ class KubernetesCluster:
         server: The API server's address.
         ca: The certificate of its authority.
         kubeconfig: That of an administrator.
+
+    Raises:
+        ClusterError: A program is missing.
     """
 
     def __init__(self, root: Path) -> None:
+        self._folder = programs_folder()
+        for program in ("etcd", "kubectl", "openssl"):
+            if shutil.which(program) is None:
+                raise ClusterError(f"the program {program} is missing; scripts/kubernetes.sh installs it")
         self._root = root
         self._children: list[subprocess.Popen[bytes]] = []
         self._port = free_port()
@@ -72,12 +79,8 @@ class KubernetesCluster:
         """Start etcd, the API server and the controllers.
 
         Raises:
-            ClusterError: Something is missing, or does not come up.
+            ClusterError: Something does not come up.
         """
-        folder = programs_folder()
-        for program in ("etcd", "kubectl", "openssl"):
-            if shutil.which(program) is None:
-                raise ClusterError(f"the program {program} is missing; scripts/kubernetes.sh installs it")
         client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
         self._spawn(
             *("etcd", "--data-dir", str(self._root / "etcd"), "--log-level", "error"),
@@ -93,7 +96,7 @@ class KubernetesCluster:
         )
         accounts = str(self._root / "accounts.key")
         self._spawn(
-            *(str(folder / "kube-apiserver"), "--etcd-servers", client, "--authorization-mode", "RBAC"),
+            *(str(self._folder / "kube-apiserver"), "--etcd-servers", client, "--authorization-mode", "RBAC"),
             *("--bind-address", "127.0.0.1", "--secure-port", str(self._port), "--insecure-port", "0"),
             *("--tls-cert-file", str(self.certificates.server)),
             *("--tls-private-key-file", str(self.certificates.server_key)),
@@ -105,7 +108,7 @@ class KubernetesCluster:
         )
         self._until(self._is_ready, "the API server is not ready")
         self._spawn(
-            *(str(folder / "kube-controller-manager"), "--kubeconfig", str(self.kubeconfig)),
+            *(str(self._folder / "kube-controller-manager"), "--kubeconfig", str(self.kubeconfig)),
             *("--controllers", CONTROLLERS, "--leader-elect=false", "--port", "0", "--secure-port", "0"),
             *("--service-account-private-key-file", accounts, "--root-ca-file", str(self.ca)),
         )

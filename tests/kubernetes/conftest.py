@@ -33,8 +33,8 @@ def cluster() -> Iterator[KubernetesCluster]:
     with tempfile.TemporaryDirectory(prefix="monitor-kubernetes-") as folder:
         try:
             made = KubernetesCluster(Path(folder))
-        except FileNotFoundError as error:
-            pytest.skip(f"the program {error.filename} is missing")
+        except ClusterError as error:
+            pytest.skip(str(error))
         try:
             made.start()
             made.kubectl("apply", "-f", str(MANIFESTS / "agent.yaml"))

@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from monitor.collector.install import installation
 from monitor.collector.kubernetes.access import in_cluster
 from monitor.collector.kubernetes.source import Cluster
 from monitor.collector.kubernetes.tail import PodLines
@@ -17,6 +18,8 @@ from monitor.collector.tail_ring import Ring
 from monitor.wire.tail import LogRequest
 from tests.collector.fakes import until
 from tests.collector.kubernetes.shapes import STARTED
+
+pytestmark = pytest.mark.xdist_group("kubernetes")
 
 SECONDS = 90.0  # for controllers and agent together, on a slow machine
 
@@ -341,6 +344,27 @@ async def test_another_owner_keeps_its_field_and_is_named_until_it_is_handed_ove
         await until(lambda: scaling.told["scp_1"] == ("applied", "4 replicas", 4), SECONDS)
 
 
+async def test_an_autoscaler_keeps_the_field_even_then(cluster, namespace, scaling, scaling_right, agent):
+    document = deployment(namespace, replicas=None)
+    cluster.kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(document))
+    cluster.kubectl("annotate", "deployment", "web", "-n", namespace, "monitor.scaling=force")
+    cluster.request(
+        "PATCH",
+        f"/apis/apps/v1/namespaces/{namespace}/deployments/web?fieldManager=kube-controller-manager",
+        {"spec": {"replicas": 3}},
+        content_type="application/merge-patch+json",
+    )
+    scaling.wants(4)
+
+    async with agent():
+        await until(lambda: "scp_1" in scaling.told, SECONDS)
+
+    status, message, _ = scaling.told["scp_1"]
+    assert (status, "hands it over" in message) == ("failed", False)
+    assert 'owned by "kube-controller-manager"' in message
+    assert cluster.get("deployment", "web", "-n", namespace)["spec"]["replicas"] == 3
+
+
 async def test_a_missing_workload_is_told(namespace, scaling, scaling_right, agent):
     scaling.wants(4, name="gone")
     async with agent():
@@ -386,3 +410,20 @@ async def test_the_shipped_manifest_gives_the_least_rights(cluster, question, an
     said = cluster.kubectl("auth", "can-i", verb, resource, *parts, "--as", account, "-A", check=False)
 
     assert said.strip().splitlines()[-1] == answer
+
+
+async def test_what_install_prints_is_taken_as_it_is(cluster):
+    printed = installation("kubernetes", "https://monitor.example.com", "mk_key", "cluster-1", scaling=True)
+
+    said = cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=printed)
+
+    kinds = {line.partition("/")[0] for line in said.splitlines()}
+    assert kinds == {
+        "namespace",
+        "secret",
+        "serviceaccount",
+        "clusterrole.rbac.authorization.k8s.io",
+        "clusterrolebinding.rbac.authorization.k8s.io",
+        "persistentvolumeclaim",
+        "deployment.apps",
+    }

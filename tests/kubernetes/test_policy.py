@@ -12,6 +12,8 @@ from tests.collector.kubernetes.shapes import STARTED
 from tests.kubernetes.test_cluster import SECONDS, deployment, make_node, names, run_pod
 from tests.scaling.conftest import LIVE, decisions, evaluate, kubernetes, new_policy, shown
 
+pytestmark = pytest.mark.xdist_group("kubernetes")
+
 
 @pytest.fixture
 def nodes(cluster, kubelet):

@@ -61,6 +61,12 @@ async def set_back(pool: Pool, request_id: str, column: str, seconds: float) -> 
     )
 
 
+async def swept(app: Service, pool: Pool, request_id: str, rows: str = "tail_lines WHERE request_id") -> bool:
+    """Sweep, as the background does meanwhile; return whether that left nothing of the request."""
+    await sweep(app.app)
+    return await pool.fetchval(f"SELECT count(*) FROM {rows} = $1", request_id) == 0
+
+
 async def left(pool: Pool, request_id: str) -> None:
     """Wait until it is noted that nobody watches."""
     await until(lambda: pool.fetchval("SELECT left_at FROM tail_requests WHERE id = $1", request_id))
@@ -202,9 +208,12 @@ async def test_an_agent_that_fell_silent_is_asked_again(api: Api, agent: Agent, 
         await sent(agent, request_id, numbered(0, 3))
         await pool.execute("UPDATE agent_state SET tails_until = NULL WHERE agent_id = $1", agent.agent_id)
         await set_back(pool, request_id, "streamed_at", store.SILENT_SECONDS + 1)
-        await sweep(app.app)
 
-        asked = (await (await agent.push()).json())["logRequests"]
+        async def asked_again() -> Any:
+            await sweep(app.app)
+            return (await (await agent.push()).json())["logRequests"]
+
+        asked = await until(asked_again)
 
         assert [request["requestId"] for request in asked] == [request_id]
         assert await sent(agent, request_id) == 3  # where it goes on
@@ -461,7 +470,7 @@ async def test_an_idle_long_body_opens_the_stream_and_ends_when_nobody_watches(
         (b"xyz", {"headers": {"Content-Encoding": "gzip"}}, 400, "body: not valid gzip"),
         (b"not zstd", {"headers": {"Content-Encoding": "zstd"}}, 400, "body: not valid zstd"),
         (
-            gzip.compress(ndjson(numbered(0, 1)))[:-20],
+            gzip.compress(ndjson(numbered(0, 1)), mtime=0)[:-20],
             {"headers": {"Content-Encoding": "gzip"}},
             400,
             "body: gzip data ends early",
@@ -518,6 +527,27 @@ async def test_a_viewer_keeps_its_request_alive(api: Api, agent: Agent, app: Ser
         assert await pool.fetchval(age, request_id)
         await sent(agent, request_id, numbered(0, 1))
         assert await viewer.lines(1) == ["line 0"]
+
+
+async def test_what_has_ended_is_forgotten_bit_by_bit(api: Api, agent: Agent, app: Service, pool: Pool):
+    async with watching(api) as viewer:
+        request_id = await connected(viewer)
+        await sent(agent, request_id, numbered(0, 3), params={"end": "1"})
+        await viewer.rest()
+    count = "SELECT count(*) FROM tail_lines WHERE request_id = $1"
+    await sweep(app.app)
+    assert await pool.fetchval(count, request_id) == 1
+
+    await set_back(pool, request_id, "ended_at", store.LINES_SECONDS + 1)
+    await until(lambda: swept(app, pool, request_id))
+    assert (await send(agent, request_id))[0] == 410
+    headers = {"Last-Event-ID": f"{request_id}:0"}
+    async with api.get(f"/api/v1/logs/containers/{CONTAINER}", headers=headers) as response:
+        assert response.status == 404
+
+    await set_back(pool, request_id, "ended_at", store.ENDED_SECONDS + 1)
+    await until(lambda: swept(app, pool, request_id, "tail_requests WHERE id"))
+    assert (await send(agent, request_id))[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,23 @@ async def evaluate(service: Service, pool: Any, org_id: str) -> None:
         while not await pool.fetchval(done, org_id, started):
             await reconcile(service.app)
             await asyncio.sleep(0.02)
+    await hold(pool, org_id)
+
+
+async def hold(pool: Any, org_id: str) -> None:
+    """Let no loop evaluate an organization's policies by itself, however slow the machine is."""
+    await pool.execute(
+        "INSERT INTO scaling_shards (org_id, shard, due_at) VALUES ($1, 0, clock_timestamp() + interval '1 hour')"
+        " ON CONFLICT (org_id, shard) DO UPDATE SET due_at = excluded.due_at",
+        org_id,
+    )
+
+
+@pytest.fixture
+async def api(api: Api, pool: Any) -> Api:
+    """A fresh organization on the Pro plan, whose policies are evaluated when a test asks for it."""
+    await hold(pool, api.org_id)
+    return api
 
 
 @pytest.fixture

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from structlog.testing import capture_logs
+
 from monitor.scaling.reconcile import reconcile
+from monitor.scaling.step import step
 from tests.scaling.conftest import (
     LIVE,
     act,
@@ -146,6 +149,24 @@ async def test_busy_nodes_are_a_target_of_their_own(api, cluster, round_):
 
     (row,) = await decisions(api)
     assert (row["triggerMetric"], row["triggerValue"], row["toReplicas"]) == ("node_pressure", 90, 3)
+
+
+async def test_a_policy_that_cannot_be_evaluated_keeps_no_other_from_it(api, agent, round_, monkeypatch):
+    await agent.pushed(containers=containers(2, cpu=100))
+    bad, good = [await new_policy(api, docker(name=name)) for name in ("bad", "good")]
+
+    def failing(policy, *args, **options):
+        if policy.name == "bad":
+            raise RuntimeError("a bug")
+        return step(policy, *args, **options)
+
+    monkeypatch.setattr("monitor.scaling.reconcile.step", failing)
+    with capture_logs() as told:
+        await round_()
+
+    assert [row["policyId"] for row in await decisions(api)] == [good["id"]]
+    assert "fault of the service" in (await shown(api, bad))["lastReason"]
+    assert bad["id"] in [it.get("policy_id") for it in told if it["log_level"] == "error"]
 
 
 async def test_a_suspended_organization_is_not_evaluated(api, agent, round_, pool, app):

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from monitor.scaling.apply import overrule, settled
 from monitor.scaling.live.lines import policy_lines
 from monitor.scaling.models import Settings
 from monitor.scaling.observe import Host, Seen
@@ -90,6 +91,36 @@ def test_what_failed_waits_twice_as_long_each_time():
     assert gaps == [60, 120, 240, 480, 960, 1920, 3600, 3600]
 
 
+def test_hosts_that_may_not_show_the_last_change_yet_are_all_told_their_number():
+    hosts = tuple(
+        Host(f"agent_{name}", name, "default", True, (Replica(cpu=100.0),) * count, None)
+        for name, count in (("a", 2), ("b", 1))
+    )
+    replicas = tuple(replica for host in hosts for replica in host.replicas)
+    both = Seen(Inputs(agents=("a", "b"), replicas=replicas, online_hosts=2), hosts)
+    turn = stepped(STATE, 0, both, replace(LIVE, max_replicas=4))
+    assert [(it.agent_id, it.payload["replicas"]) for it in turn.orders] == [("agent_b", 2)]
+
+    early, late = (
+        overrule(
+            LIVE,
+            turn.state,
+            settled(both, turn.state, at(seconds)),
+            at(seconds),
+            action="rollback",
+            start=4,
+            to=3,
+            outcome="",
+            inputs={},
+        )
+        for seconds in (10, 151)
+    )
+
+    assert [(it.agent_id, it.payload["replicas"]) for it in early.orders] == [("agent_a", 2), ("agent_b", 1)]
+    assert '"agent": "a"' in early.rows[0].rendered_manifest
+    assert (late.orders, late.state.apply_health) == ((), "applied")
+
+
 def test_a_success_forgets_the_failures():
     state = replace(ordered(), failures=3)
 
@@ -118,7 +149,14 @@ def test_one_host_that_failed_makes_the_change_failed_whatever_comes_after():
 
 @pytest.mark.parametrize(
     ("replicas", "offline", "low", "wanted"),
-    [(4, 0, 1, [2, 2]), (4, 3, 1, [0, 1]), (2, 3, 1, [0, 1]), (2, 3, 2, [1, 1]), (0, 3, 2, [0, 0])],
+    [
+        (4, 0, 1, [2, 2]),
+        (4, 3, 1, [0, 1]),
+        (2, 3, 1, [0, 1]),
+        (2, 3, 2, [1, 1]),
+        (0, 3, 2, [0, 0]),
+        (2, 0, 4, [1, 1]),
+    ],
 )
 def test_hosts_that_are_gone_take_nothing_from_those_that_are_there(replicas, offline, low, wanted):
     running = (Replica(cpu=1.0),) * 3
@@ -145,7 +183,7 @@ def test_an_old_wake_metric_counts_no_more(age, value):
         ({"dry_run"}, False),
         ({"target_ref"}, False),
     ],
-    ids=str,
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_what_a_change_of_settings_keeps(differing, keeps):
     policy = replace(LIVE, approval_required=True)

@@ -7,6 +7,7 @@ expire, and when the API server refuses them.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 import tempfile
@@ -21,6 +22,7 @@ from monitor.collector.failure import AgentStopped, EngineAway
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 RELOAD_SECONDS = 60.0  # the kubelet writes a new token when 80 % of the old one's life is over
+REFUSED_SECONDS = 5.0  # many requests may be refused at once, and a plugin may ask a person
 DEFAULT_KUBECONFIG = Path("~/.kube/config")
 
 
@@ -73,27 +75,38 @@ class Access:
         self._loaded_at = 0.0
         self._material: Material | None = None
         self._tls: ssl.SSLContext | bool = True
+        self._material_is_old = False
+        self._loading = asyncio.Lock()
 
     async def credentials(self) -> Credentials:
         """Return what the next request carries.
 
         Raises:
             EngineAway: They cannot be had now.
+            AgentStopped: The kubeconfig holds something else than certificates.
         """
-        material = self._material
-        if material is None or time.monotonic() - self._loaded_at > RELOAD_SECONDS or _is_over(material):
-            loaded = await self._load()
-            # A new context takes new connections: only when something in it has changed.
-            if material is None or _trust(loaded) != _trust(material):
-                self._tls = _tls_context(loaded) if self.server.scheme == "https" else False
-            self._material, self._loaded_at = loaded, time.monotonic()
-            material = loaded
+        async with self._loading:  # a plugin is asked once, however many requests wait for it
+            material = await self._present_material()
         headers = {"Authorization": f"Bearer {material.token}"} if material.token else {}
         return Credentials(headers, self._tls)
 
+    async def _present_material(self) -> Material:
+        material = self._material
+        is_old = self._material_is_old or time.monotonic() - self._loaded_at > RELOAD_SECONDS
+        if material is not None and not is_old and not _is_over(material):
+            return material
+        loaded = await self._load()
+        # A new context takes new connections: only when something in it has changed.
+        if material is None or _trust(loaded) != _trust(material):
+            self._tls = _tls_context(loaded) if self.server.scheme == "https" else False
+        self._material, self._loaded_at = loaded, time.monotonic()
+        self._material_is_old = False
+        return loaded
+
     def refused(self) -> None:
-        """Note that the API server does not take these credentials: load them again."""
-        self._loaded_at = -RELOAD_SECONDS * 2
+        """Note that the API server does not take these credentials: load them again, but not for each refusal."""
+        if time.monotonic() - self._loaded_at > REFUSED_SECONDS:
+            self._material_is_old = True
 
 
 def in_cluster() -> Access | None:

@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 
 POD_NAMESPACE, POD_NAME = "MONITOR_POD_NAMESPACE", "MONITOR_POD_NAME"
 SETTLE_SECONDS = 0.5  # changes of pods come in bursts
+TELL_SECONDS = 60.0  # between two words on logs that are not read
 STEADY_SECONDS = 60.0  # a reader that worked for so long has not failed several times in a row
 
 
@@ -56,6 +57,9 @@ class PodShipper:
         self._gates = Gates()
         self._readers: dict[str, PodLog] = {}
         self._seen: dict[str, Pod] = {}
+        self._has_looked = False
+        self._untold = 0
+        self._told_at = -TELL_SECONDS
         if len(self._spool):
             log.info("batches of log lines held back by an earlier run", count=len(self._spool))
             self._batch.spooled.set()
@@ -103,12 +107,15 @@ class PodShipper:
                     batch=self._batch,
                     gates=self._gates,
                     start_ns=self._spool.start_ns,
+                    is_new=self._has_looked,
                 )
                 self._readers[key] = reader
                 group.create_task(self._read(key, reader), name=f"log of {'/'.join(where)}")
         for key in self._readers.keys() - present:
             self._readers[key].stir()  # its pod is gone: it ends
         self._spool.keep_only(present | self._readers.keys())
+        self._gates.readers = len(self._readers)
+        self._has_looked = True
 
     def _containers(self, name: str, pod: Pod) -> Iterator[tuple[str, str]]:
         """Yield key and name of the containers whose logs are to be shipped and that have run at all."""
@@ -142,9 +149,17 @@ class PodShipper:
                 seconds = backoff_seconds(failures, 0.0, random.random())  # noqa: S311 (jitter)
                 failures += 1
                 if failures == 2:  # the first one is a restart of a kubelet or the API server
-                    log.warning("log not read", container=reader.name, error=str(error))
+                    self._warn(reader.name, error)
                 await asyncio.sleep(seconds)
         del self._readers[key]
+
+    def _warn(self, name: str, error: Exception) -> None:
+        """Tell of logs that are not read; of a whole cluster's not each by itself."""
+        self._untold += 1
+        if time.monotonic() - self._told_at < TELL_SECONDS:
+            return
+        log.warning("logs not read", count=self._untold, container=name, error=str(error))
+        self._untold, self._told_at = 0, time.monotonic()
 
 
 def statuses_of(pod: Pod) -> Iterator[ContainerStatus]:

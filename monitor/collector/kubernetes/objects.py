@@ -180,3 +180,8 @@ class ApiGroup(Struct, frozen=True, rename="camel"):
 
     versions: list[GroupVersion] | None = None
     preferred_version: GroupVersion | None = None
+
+
+def key_of(metadata: ObjectMeta) -> str:
+    """Return ``namespace/name``, or the name alone of what has no namespace."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

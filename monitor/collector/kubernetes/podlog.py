@@ -9,6 +9,7 @@ which the kubelet keeps: one run, and of it one file.
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -27,7 +28,8 @@ READS_AT_ONCE = 8  # of the API server, which asks a kubelet for each
 FOLLOWED_AT_ONCE = 64  # streams, each with a connection and its buffers
 QUIET_SECONDS = 30.0  # then a stream is closed, for another log
 FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 15.0  # between two reads of a quiet log
+LONGEST_PAUSE_SECONDS = 15.0  # between two reads of a quiet log, of not too many
+READS_PER_SECOND = 30.0  # of quiet logs together: each is a request to the API server, and to a kubelet
 SILENCE_SECONDS = 60.0  # in the midst of an answer: the kubelet goes through the whole file for our position
 NOT_THERE = frozenset({400, 404})  # not started yet, no run before this one, or gone
 
@@ -50,11 +52,18 @@ class Gates:
 
     Attributes:
         free: Streams that nobody has taken.
+        readers: How many logs there are.
     """
 
     def __init__(self) -> None:
+        self.readers = 0
         self.reads = asyncio.Semaphore(READS_AT_ONCE)
         self.free = FOLLOWED_AT_ONCE
+
+    @property
+    def longest_pause_seconds(self) -> float:
+        """How long a quiet log is left alone."""
+        return max(LONGEST_PAUSE_SECONDS, self.readers / READS_PER_SECOND)
 
     @asynccontextmanager
     async def stream(self) -> AsyncIterator[bool]:
@@ -76,7 +85,10 @@ class PodLog:
         where: Namespace, pod and container.
         key: Where its position is kept.
         run: Gives the present run; None once the pod is gone.
+        batch: Where its lines go.
+        gates: What it shares with the other readers.
         start_ns: What is older is not wanted; nanoseconds since 1970.
+        is_new: Whether the container has just been started: its first lines are near.
 
     Attributes:
         name: ``namespace/pod/container``.
@@ -92,6 +104,7 @@ class PodLog:
         batch: Sink,
         gates: Gates,
         start_ns: int,
+        is_new: bool,
     ) -> None:
         self._api = api
         self._namespace, self._pod, self._container = where
@@ -102,6 +115,7 @@ class PodLog:
         self._gates = gates
         self._start_ns = start_ns
         self._start = time_of(start_ns)
+        self._is_new = is_new
         self._read_run: str | None = None
         self._stirred = asyncio.Event()
 
@@ -115,7 +129,8 @@ class PodLog:
         Raises:
             EngineAway: The log cannot be read now.
         """
-        pause = FIRST_PAUSE_SECONDS
+        # All logs of a cluster begin to be read together, and must not go on so.
+        pause = FIRST_PAUSE_SECONDS if self._is_new else random.random() * self._gates.longest_pause_seconds  # noqa: S311
         new = 0
         while run := self._run():
             self._stirred.clear()
@@ -125,7 +140,7 @@ class PodLog:
             new = await (self._follow(run) if new and run.started_at else self._read_once(run))
             if new and self._gates.free:
                 continue
-            pause = FIRST_PAUSE_SECONDS if new else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            pause = FIRST_PAUSE_SECONDS if new else min(2 * pause, self._gates.longest_pause_seconds)
             # Of a run that has ended there is nothing more until its pod changes.
             await self._stirred_or_after(pause if run.started_at or new else None)
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from monitor.collector.backoff import backoff_seconds
 from monitor.collector.failure import EngineAway
 from monitor.collector.kubernetes.api import EXPIRED, Api, Refused, Status
-from monitor.collector.kubernetes.objects import ObjectMeta
+from monitor.collector.kubernetes.objects import ObjectMeta, key_of
 
 log = structlog.get_logger(__name__)
 
@@ -181,11 +181,6 @@ class Reflector(Generic[Item]):
         self.error = error
         if self._failing_since is None:
             self._failing_since = time.monotonic()
-
-
-def key_of(metadata: ObjectMeta) -> str:
-    """Return ``namespace/name``, or the name alone of what has no namespace."""
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 async def lines_of(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -23,8 +23,8 @@ from monitor.collector.kubernetes.objects import (
     OwnerReference,
     Pod,
     PodMetrics,
+    key_of,
 )
-from monitor.collector.kubernetes.reflector import key_of
 from monitor.collector.kubernetes.resources import OVER, amount, long_running, requested, yardstick
 from monitor.wire import push
 

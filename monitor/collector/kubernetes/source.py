@@ -51,6 +51,7 @@ class Cluster:
         self._reflectors: tuple[Reflector[Any], ...] = (self.pods, self._nodes, self._replica_sets)
         self._tasks: list[asyncio.Task[None]] = []
         self._metrics_are_there: bool | None = None
+        self._metrics_trouble = ""
 
     async def __aenter__(self) -> Self:
         await self.api.__aenter__()
@@ -130,7 +131,9 @@ class Cluster:
                 found += page.items or ()
         except EngineAway as error:
             # The provider is a program of its own: without it there is still all the rest.
-            log.debug("no metrics", resource=resource, error=str(error))
+            if str(error) != self._metrics_trouble:
+                self._metrics_trouble = str(error)
+                log.warning("usage cannot be read, and is left out", resource=resource, error=str(error))
             return []
         return found
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+import aiohttp
 import structlog
 
 from monitor.collector.docker import Engine
@@ -160,12 +162,15 @@ class ContainerLog:
             self._tail = FIRST_TAIL
             return await self._read_all(query, reading, tty=tty, started_at=started_at)
 
+    def _stored(self, query: dict[str, str]) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
+        return self._engine.stream(f"containers/{self._id}/logs", query, ends_soon=True)
+
     async def _newest(self, query: dict[str, str], *, tty: bool) -> list[Record] | None:
         """Return the records of a bounded read; None if they may not be all, or are too large."""
         parts = parser(tty=tty)
         records: list[Record] = []
         size = 0
-        async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
+        async with self._stored(query) as content:
             async for chunk in chunks(content):
                 size += len(chunk)
                 if size > READ_BYTES:
@@ -180,7 +185,7 @@ class ContainerLog:
     ) -> int:
         parts = parser(tty=tty)
         new = 0
-        async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
+        async with self._stored(query) as content:
             async for chunk in chunks(content):
                 for record in parts.feed(chunk):
                     new += await self._ship(reading.lines(record), reading)

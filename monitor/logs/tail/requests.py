@@ -19,7 +19,7 @@ from monitor.config import CONFIG
 from monitor.db.postgres import Connection, found, transaction
 from monitor.errors import NotFound, TooManyRequests
 from monitor.logs.tail import store
-from monitor.logs.tail.locate import reporter_of
+from monitor.logs.tail.locate import SHORT_ID, reporter_of
 from monitor.logs.tail.models import Place, Request, TailQuery, Target
 from monitor.logs.tail.sweep import end_dead
 from monitor.wire.tail import LogRequest
@@ -113,7 +113,7 @@ def _shared_as(request: LogRequest) -> str | None:
 def _is_of(asked: LogRequest, target: Target) -> bool:
     if asked.source == "docker":
         container_id = asked.container_id or ""
-        return target.container_id in (container_id, container_id[:12])
+        return target.container_id in (container_id, container_id[:SHORT_ID])
     return (asked.namespace, asked.pod, asked.container or "") == (
         target.namespace,
         target.pod,

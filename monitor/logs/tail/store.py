@@ -211,8 +211,10 @@ async def end_dead(conn: Connection, org_id: str | None = None) -> list[str]:
 async def forget_ended(conn: Connection) -> None:
     """Delete the lines of requests that ended a while ago, and requests that ended long ago."""
     await conn.execute(
-        "DELETE FROM tail_lines l USING tail_requests r WHERE r.id = l.request_id AND r.org_id = l.org_id"
-        " AND r.ended_at < clock_timestamp() - make_interval(secs => $1)",
+        # The request is locked first, as whoever deletes its agent does.
+        "DELETE FROM tail_lines WHERE request_id IN (SELECT r.id FROM tail_requests r"
+        "  WHERE r.ended_at < clock_timestamp() - make_interval(secs => $1)"
+        "   AND EXISTS (SELECT 1 FROM tail_lines l WHERE l.request_id = r.id) FOR UPDATE OF r SKIP LOCKED)",
         LINES_SECONDS,
     )
     await conn.execute(

@@ -53,6 +53,7 @@ class FakeApi:
         self.node_metrics = []
         self.logs = {}  # (namespace, pod, container, previous) -> [(time, text)]
         self.log_streams = 0  # open ones with follow
+        self.most_log_streams = 0
         self.log_queries = []  # (namespace, pod, query)
         self.workloads = {}  # (namespace, plural, name) -> {"replicas", "owners": {manager: value}}
         self.applied = []  # (path, query, body)
@@ -215,6 +216,7 @@ class FakeApi:
             sent = max(0, len(lines) - int(query["tailLines"]))
         following = query.get("follow") == "true"
         self.log_streams += following
+        self.most_log_streams = max(self.most_log_streams, self.log_streams)
         try:
             while True:
                 for time, text in lines[sent:]:

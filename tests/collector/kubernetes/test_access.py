@@ -1,5 +1,6 @@
 """Kubeconfig files, plugins, service accounts: what opens an API server, and when it is asked for again."""
 
+import asyncio
 import base64
 import json
 import os
@@ -67,7 +68,8 @@ async def test_a_token_file_is_relative_to_its_kubeconfig_and_read_again(kube, t
     assert await opens(found)
 
 
-async def test_a_refused_token_is_read_again_at_once(kube, tmp_path):
+async def test_a_refused_token_is_read_again(kube, tmp_path, monkeypatch):
+    monkeypatch.setattr(access, "REFUSED_SECONDS", 0.0)
     (tmp_path / "token").write_text(TOKEN)
     found = find_access(kubeconfig(tmp_path / "k.yaml", {"tokenFile": "token"}, {"server": kube.url}), None)
     assert await opens(found)
@@ -78,6 +80,26 @@ async def test_a_refused_token_is_read_again_at_once(kube, tmp_path):
         await opens(found)
 
     assert await opens(found)
+
+
+async def test_a_plugin_is_not_asked_for_every_refusal(kube, plugin, monkeypatch):
+    monkeypatch.setattr(access, "REFUSED_SECONDS", 3600.0)
+    plugin.says({"token": "wrong"})
+    found = plugin.access(kube.url)
+
+    for _ in range(5):
+        with pytest.raises(EngineAway, match="401"):
+            await opens(found)
+
+    assert len(plugin.seen()) == 1
+
+
+async def test_a_plugin_is_asked_once_by_all_who_wait(plugin):
+    plugin.says({"token": "t"})
+    found = plugin.access()
+
+    assert set(await asyncio.gather(*(header(found) for _ in range(10)))) == {"Bearer t"}
+    assert len(plugin.seen()) == 1
 
 
 async def test_several_files_are_one_and_the_first_of_a_name_counts(tmp_path):

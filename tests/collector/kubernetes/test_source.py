@@ -171,20 +171,22 @@ async def test_a_metrics_provider_that_fails_costs_the_usage_alone(kube, cluster
 
 
 async def test_refused_credentials_are_no_empty_cluster(kube, monkeypatch):
-    monkeypatch.setattr(source, "SYNC_SECONDS", 0.3)
+    monkeypatch.setattr(source, "SYNC_SECONDS", 0.05)
     kube.add(PODS, pod())
 
     async with Cluster(access_to(kube.url, "wrong"), "test") as cluster:
+        await until(lambda: cluster.pods.error)
         with pytest.raises(EngineAway, match="401: Unauthorized"):
             await cluster.snapshot()
 
 
 async def test_missing_rights_are_told_in_the_api_servers_words(kube, monkeypatch):
-    monkeypatch.setattr(source, "SYNC_SECONDS", 0.3)
+    monkeypatch.setattr(source, "SYNC_SECONDS", 0.05)
     told = 'nodes is forbidden: User "system:serviceaccount:monitor:agent" cannot list resource "nodes"'
     kube.refuse[NODES] = status(403, "Forbidden", told)
 
     async with Cluster(access_to(kube.url), "test") as cluster:
+        await until(lambda: cluster.pods.synced.is_set() and cluster._nodes.error)
         with pytest.raises(EngineAway, match=told):
             await cluster.snapshot()
 
