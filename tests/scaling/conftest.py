@@ -133,15 +133,9 @@ async def hold(pool: Any, org_id: str) -> None:
 
 
 @pytest.fixture
-async def api(api: Api, pool: Any) -> Api:
-    """A fresh organization on the Pro plan, whose policies are evaluated when a test asks for it."""
+async def round_(app: Service, pool: Any, api: Api) -> Round:
+    """Evaluate all policies of ``api``'s organization, now and at no other time: ``await round_()``."""
     await hold(pool, api.org_id)
-    return api
-
-
-@pytest.fixture
-def round_(app: Service, pool: Any, api: Api) -> Round:
-    """Evaluate all policies of ``api``'s organization: ``await round_()``."""
     return lambda: evaluate(app, pool, api.org_id)
 
 
