@@ -55,6 +55,7 @@ if [ "$purpose" = tests ]; then
     need busybox-static has_static_busybox
     need prometheus any_program promtool
     need chromium any_program chromium
+    need curl any_program curl
     need prometheus-alertmanager any_program prometheus-alertmanager alertmanager
 fi
 

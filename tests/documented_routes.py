@@ -1,8 +1,7 @@
 """Every route that the documents promise: the table to which the registered routes are held.
 
 ``source`` is where it is promised: ``api.md``, a section of the contract, or
-``docs/api.md`` for what the service adds of its own.  ``area`` says to which part of
-the service it belongs; the parts in ``PENDING`` are not there yet.
+``docs/api.md`` for what the service adds of its own.
 
 The dashboard's pages, ``/docs`` among them, are not in it: they are there where the
 dashboard was built.
@@ -16,7 +15,6 @@ from aiohttp import web
 
 from monitor.app import add_routes
 
-PENDING: frozenset[str] = frozenset()
 PAGES = "monitor.web.static"
 
 
@@ -26,18 +24,16 @@ class Route(NamedTuple):
     method: str
     path: str
     source: str
-    area: str
 
 
-def _rows(area: str, source: str, text: str) -> list[Route]:
+def _rows(source: str, text: str) -> list[Route]:
     pairs = (line.split() for line in text.strip().splitlines())
-    return [Route(method, path, source, area) for methods, path in pairs for method in methods.split("|")]
+    return [Route(method, path, source) for methods, path in pairs for method in methods.split("|")]
 
 
 DOCUMENTED = [
-    *_rows("identity", "api.md", "POST /auth/login"),
+    *_rows("api.md", "POST /auth/login"),
     *_rows(
-        "identity",
         "contract 2",
         """
         POST        /auth/logout
@@ -51,7 +47,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "health",
         "contract 2",
         """
         GET  /healthz
@@ -60,7 +55,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "health",
         "docs/api.md",
         """
         GET  /-/healthy
@@ -68,7 +62,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "agents",
         "api.md",
         """
         POST    /api/v1/agents/register
@@ -77,9 +70,8 @@ DOCUMENTED = [
         DELETE  /api/v1/agents/{agentId}
         """,
     ),
-    *_rows("agents", "docs/api.md", "GET /api/v1/settings/deletions"),
+    *_rows("docs/api.md", "GET /api/v1/settings/deletions"),
     *_rows(
-        "inventory",
         "api.md",
         """
         GET  /api/v1/containers
@@ -89,7 +81,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "metrics",
         "api.md",
         """
         GET  /api/v1/metrics/instant
@@ -97,7 +88,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "metrics",
         "contract 5",
         """
         POST  /api/v1/metrics/instant
@@ -105,7 +95,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "prometheus",
         "contract 5",
         """
         GET|POST  /prometheus/api/v1/query
@@ -120,9 +109,8 @@ DOCUMENTED = [
         GET|POST  /prometheus/api/v1/query_exemplars
         """,
     ),
-    *_rows("prometheus", "docs/api.md", "POST /prometheus/api/v1/write"),
+    *_rows("docs/api.md", "POST /prometheus/api/v1/write"),
     *_rows(
-        "alerts",
         "api.md",
         """
         GET|POST    /api/v1/alerts/rules
@@ -134,9 +122,8 @@ DOCUMENTED = [
         PUT         /api/v1/alerts/{id}/resolve
         """,
     ),
-    *_rows("alerts", "contract 6", "POST /api/v1/alerts/rules/backtest"),
+    *_rows("contract 6", "POST /api/v1/alerts/rules/backtest"),
     *_rows(
-        "alerts",
         "docs/api.md",
         """
         GET         /api/v1/alerts/{id}
@@ -146,7 +133,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "channels",
         "contract 2",
         """
         GET|POST    /api/v1/settings/channels
@@ -155,7 +141,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "scaling",
         "api.md",
         """
         GET|POST    /api/v1/scaling/policies
@@ -167,7 +152,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "scaling",
         "contract 8",
         """
         POST  /api/v1/scaling/policies/{id}/approve
@@ -178,7 +162,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "scaling",
         "docs/api.md",
         """
         GET  /api/v1/scaling/policies/{id}
@@ -186,7 +169,6 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "commands",
         "api.md",
         """
         GET   /api/v1/agents/{agentId}/commands
@@ -194,30 +176,27 @@ DOCUMENTED = [
         """,
     ),
     *_rows(
-        "logs",
         "api.md",
         """
         GET  /api/v1/logs/search
         """,
     ),
     *_rows(
-        "tail",
         "api.md",
         """
         GET  /api/v1/logs/containers/{id}
         GET  /api/v1/logs/pods/{namespace}/{name}
         """,
     ),
-    *_rows("logs", "contract 11", "POST /api/v1/agents/{agentId}/logs"),
+    *_rows("contract 11", "POST /api/v1/agents/{agentId}/logs"),
     *_rows(
-        "logs",
         "docs/api.md",
         """
         GET  /api/v1/logs/histogram
         GET  /api/v1/logs/context
         """,
     ),
-    *_rows("tail", "contract 11", "POST /api/v1/agents/{agentId}/log-streams/{requestId}"),
+    *_rows("contract 11", "POST /api/v1/agents/{agentId}/log-streams/{requestId}"),
 ]
 
 

@@ -25,7 +25,7 @@ from monitor.collector.connection import (
     raise_refusal,
     told,
 )
-from monitor.collector.failure import AgentStopped, TailOver
+from monitor.collector.failure import CREDENTIAL_REFUSED, AgentStopped, TailOver
 from monitor.collector.state import Identity
 from monitor.wire.commands import Command, CommandResult
 from monitor.wire.logs import BATCH_ID_HEADER, CONTENT_TYPE, Accepted
@@ -68,7 +68,8 @@ class Service:
         if answer.status in {200, 201}:
             return decode(answer, Registered)
         if answer.status == 401:
-            raise AgentStopped("registration refused: the API key is not valid (--api-key, MONITOR_API_KEY)")
+            text = "registration refused: the API key is not valid (--api-key, MONITOR_API_KEY)"
+            raise AgentStopped(text, exit_code=CREDENTIAL_REFUSED)
         if answer.status in REFUSED_STATUSES | {403, 409}:
             raise AgentStopped(f"registration refused: {told(answer)}")
         raise away(answer)
@@ -107,7 +108,7 @@ class Service:
         if answer.status == 204:
             return None
         if answer.status == 401:
-            raise AgentStopped(TOKEN_REFUSED)
+            raise AgentStopped(TOKEN_REFUSED, exit_code=CREDENTIAL_REFUSED)
         raise away(answer)
 
     async def report(self, agent_id: str, token: str, command_id: str, result: CommandResult) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
-from monitor.collector.failure import AgentStopped, BodyRefused, ServiceAway
+from monitor.collector.failure import CREDENTIAL_REFUSED, AgentStopped, BodyRefused, ServiceAway
 
 REQUEST_SECONDS = 30.0  # for the whole request; the service answers a push in milliseconds
 CONNECT_SECONDS = 10.0
@@ -142,7 +142,7 @@ def retry_after_seconds(header: str, now: float) -> float:
 def raise_refusal(answer: Answer) -> None:
     """Raise what ends the agent, or the sending of one body."""
     if answer.status == 401:
-        raise AgentStopped(TOKEN_REFUSED)
+        raise AgentStopped(TOKEN_REFUSED, exit_code=CREDENTIAL_REFUSED)
     if answer.status in REFUSED_STATUSES:
         raise BodyRefused(told(answer))
 

@@ -11,11 +11,14 @@ class CollectorError(Exception):
     """Base of what can go wrong on the agent's side; the text is for its operator."""
 
 
+CREDENTIAL_REFUSED = 3  # exit code: a service manager need not start the agent again
+
+
 class AgentStopped(CollectorError):
     """The agent cannot go on until its operator acts; the text says what to do.
 
     Attributes:
-        exit_code: 1, or 2 where the options contradict what is stored.
+        exit_code: 1, 2 where the options contradict what is stored, or CREDENTIAL_REFUSED.
     """
 
     def __init__(self, text: str, *, exit_code: int = 1) -> None:

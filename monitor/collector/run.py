@@ -181,7 +181,8 @@ class Agent:
         return self._identity
 
     def _told_what_to_remove(self, error: AgentStopped) -> AgentStopped:
-        return AgentStopped(f"{error}; remove {self._state.identity_path} to register again")
+        text = f"{error}; remove {self._state.identity_path} to register again"
+        return AgentStopped(text, exit_code=error.exit_code)
 
     async def _register(self) -> Identity:
         settings = self._settings

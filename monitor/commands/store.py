@@ -41,7 +41,8 @@ async def enqueue(
     command_id = new_id("cmd")
     added = await conn.fetchrow(
         "INSERT INTO commands (id, org_id, agent_id, type, payload)"
-        " SELECT $3, a.org_id, a.id, $4, $5 FROM agents a WHERE a.org_id = $1 AND a.id = $2"
+        " SELECT $3, a.org_id, a.id, $4, $5"
+        " FROM (SELECT org_id, id FROM agents WHERE org_id = $1 AND id = $2 FOR KEY SHARE) AS a"
         " RETURNING EXISTS (SELECT 1 FROM command_polls p WHERE p.org_id = $1 AND p.agent_id = $2"
         "  AND p.opened_at > clock_timestamp() - make_interval(secs => $6)) AS is_awaited",
         org_id,

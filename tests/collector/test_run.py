@@ -128,7 +128,7 @@ async def test_a_revoked_token_ends_the_agent_without_registering_again(service,
     ) as stopped:
         await run(settings, asyncio.Event())
 
-    assert stopped.value.exit_code == 1
+    assert stopped.value.exit_code == 3
     assert len(service.registrations) == 1
     assert TOKEN not in str(stopped.value)
 
