@@ -39,11 +39,27 @@ log = structlog.get_logger()
 
 
 class Wakeups:
-    """Events that are set when somebody notifies their key."""
+    """What is called when somebody notifies its key."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
-        self._events: dict[str, set[asyncio.Event]] = {}
+        self._callbacks: dict[str, list[Callable[[], object]]] = {}
+
+    @contextmanager
+    def calling(self, key: str, callback: Callable[[], object]) -> Iterator[None]:
+        """Call *callback* at each hint for *key*, and when hints may have been lost.
+
+        It is called thousands of times a second, between others': it is quick, does not
+        raise, and begins or ends no other such block.
+        """
+        callbacks = self._callbacks.setdefault(key, [])
+        callbacks.append(callback)
+        try:
+            yield
+        finally:
+            callbacks.remove(callback)
+            if not callbacks:
+                del self._callbacks[key]
 
     @contextmanager
     def listening(self, key: str) -> Iterator[asyncio.Event]:
@@ -52,22 +68,17 @@ class Wakeups:
         It is also set when hints may have been lost.
         """
         event = asyncio.Event()
-        self._events.setdefault(key, set()).add(event)
-        try:
+        with self.calling(key, event.set):
             yield event
-        finally:
-            self._events[key].discard(event)
-            if not self._events[key]:
-                del self._events[key]
 
     def _heard(self, conn: Any, pid: int, channel: str, key: Any) -> None:
-        for event in self._events.get(key, ()):
-            event.set()
+        for callback in self._callbacks.get(key, ()):
+            callback()
 
     def _wake_all(self) -> None:
-        for events in self._events.values():
-            for event in events:
-                event.set()
+        for callbacks in self._callbacks.values():
+            for callback in callbacks:
+                callback()
 
     async def listen(self) -> None:
         """Listen until cancelled, on a new connection whenever one is lost."""

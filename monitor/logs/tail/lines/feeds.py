@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -67,6 +68,7 @@ class Feed:
     Attributes:
         request: As it was read last; None once it is gone from the table.
         next_seq: The number of the line that is read next.
+        listening: Closed when nobody watches here any more.
     """
 
     def __init__(self, request: Request) -> None:
@@ -75,6 +77,7 @@ class Feed:
         self.request: Request | None = request
         self.next_seq = request.next_seq
         self.viewers: set[Viewer] = set()
+        self.listening = ExitStack()
 
     @property
     def is_over(self) -> bool:
@@ -82,35 +85,36 @@ class Feed:
         request = self.request
         return request is None or (request.end_reason is not None and self.next_seq >= request.next_seq)
 
-    def take(self, request: Request | None, rows: list[Row]) -> None:
-        """Take over what was read, and write the rows to the viewers who have all before."""
+    def take(self, request: Request | None, row: Row | None) -> bool:
+        """Take over what was read, and write the row to the viewers who have all before.
+
+        Return whether there is more to read.
+        """
         before = self.request
         self.request = request
-        rows = [row for row in rows if row.last_seq >= self.next_seq]
-        if rows:
-            self._show(rows)
-            self.next_seq = rows[-1].last_seq + 1
+        if row is not None and row.last_seq >= self.next_seq:
+            self._show(row)
+            self.next_seq = row.last_seq + 1
         elif request is not None and request.end_reason is not None and self.next_seq < request.next_seq:
             self.next_seq = request.next_seq  # the rest is forgotten already
             for viewer in self.viewers:
                 viewer.live = False
         if self.is_over or before is None or request is None or before.opened != request.opened:
             self.wake()
+        return request is not None and row is not None and self.next_seq < request.next_seq
 
-    def _show(self, rows: list[Row]) -> None:
-        first, last = rows[0].first_seq, rows[-1].last_seq
-        chunk = frame(b"".join([row.events for row in rows]))
+    def _show(self, row: Row) -> None:
+        chunk = frame(row.events)
         for viewer in self.viewers:
             if not viewer.live:
                 continue
-            if viewer.next_seq == first:
+            if viewer.next_seq == row.first_seq:
                 viewer.stream.send(chunk)
-                viewer.next_seq = last + 1
-            elif viewer.next_seq < first:  # older rows were trimmed before they were read
+                viewer.next_seq = row.last_seq + 1
+            elif viewer.next_seq < row.first_seq:  # older rows were trimmed before they were read
                 viewer.live = False
             else:
-                for row in rows:
-                    viewer.show(row)
+                viewer.show(row)
             if viewer.stream.is_behind:
                 viewer.live = False
             if not viewer.live:
@@ -128,7 +132,6 @@ class Feeds:
     def __init__(self, app: web.Application) -> None:
         self._app = app
         self._feeds: dict[str, Feed] = {}
-        self._listeners: dict[str, asyncio.Task[None]] = {}
         self._hinted: dict[str, Feed] = {}
         self._reader: asyncio.Task[None] | None = None
         self.closed = False
@@ -139,7 +142,10 @@ class Feeds:
         feed = self._feeds.get(request.id)
         if feed is None:
             feed = self._feeds[request.id] = Feed(request)
-            self._listeners[request.id] = asyncio.create_task(self._listen(feed), name="logs.tail.listen")
+            feed.listening.enter_context(
+                self._app[WAKEUPS].calling(store.wakeup_key(feed.id), partial(self.hint, feed))
+            )
+            self.hint(feed)  # something may have come before we listened
         feed.viewers.add(viewer)
         VIEWERS.inc()
         try:
@@ -149,7 +155,7 @@ class Feeds:
             feed.viewers.discard(viewer)
             if not feed.viewers:
                 del self._feeds[request.id]
-                self._listeners.pop(request.id).cancel()
+                feed.listening.close()
                 self._hinted.pop(request.id, None)
 
     async def leave(self, feed: Feed) -> None:
@@ -161,13 +167,6 @@ class Feeds:
         if feed.id not in self._feeds:
             async with connection(self._app) as conn:
                 await store.note_left(conn, feed.org_id, feed.id)
-
-    async def _listen(self, feed: Feed) -> None:
-        with self._app[WAKEUPS].listening(store.wakeup_key(feed.id)) as wake:
-            while True:
-                self.hint(feed)  # first too: something may have come before we listened
-                await wake.wait()
-                wake.clear()
 
     def hint(self, feed: Feed) -> None:
         """Read what is new of *feed*, with whatever else was hinted at."""
@@ -184,9 +183,7 @@ class Feeds:
                 async with connection(self._app) as conn:
                     found = await store.read_new(conn, places, ROWS_A_READ)
                 for feed in some:
-                    request, rows = found.get(feed.id, (None, []))
-                    feed.take(request, rows)
-                    if len(rows) == ROWS_A_READ and feed.viewers:
+                    if feed.take(*found.get(feed.id, (None, None))) and feed.viewers:
                         self._hinted[feed.id] = feed
                 await asyncio.sleep(GATHER_SECONDS)
         except StorageUnavailable as error:
