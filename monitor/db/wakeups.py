@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 from prometheus_client import Counter
 
-from monitor.db.postgres import connect, translated
+from monitor.db.postgres import connect, connection, translated
 from monitor.errors import StorageUnavailable
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ APPLICATION = "monitor wake-ups"  # tells the connection from the pool's in pg_s
 HEARTBEAT_SECONDS = 10.0  # LISTEN gives no sign when its connection is silently cut
 ANSWER_SECONDS = 5.0  # a server that needs longer for SELECT 1 is away
 RETRY_SECONDS = (0.1, 5.0)  # first and longest pause before connecting again
+GATHER_SECONDS = 0.01  # between two notifications of a process: what comes meanwhile shares the next
+KEYS_A_NOTIFICATION = 100  # Postgres takes 8,000 bytes; a key has less than 80
 
 RECONNECTS = Counter("monitor_wakeups_connections_lost_total", "Listening connections that were lost.")
 
@@ -71,9 +73,10 @@ class Wakeups:
         with self.calling(key, event.set):
             yield event
 
-    def _heard(self, conn: Any, pid: int, channel: str, key: Any) -> None:
-        for callback in self._callbacks.get(key, ()):
-            callback()
+    def _heard(self, conn: Any, pid: int, channel: str, keys: Any) -> None:
+        for key in keys.split(" "):
+            for callback in self._callbacks.get(key, ()):
+                callback()
 
     def _wake_all(self) -> None:
         for callbacks in self._callbacks.values():
@@ -115,21 +118,69 @@ class Wakeups:
 WAKEUPS: web.AppKey[Wakeups] = web.AppKey("WAKEUPS", Wakeups)
 
 
-async def notify(conn: Connection, key: str) -> None:
-    """Wake whoever listens for *key*, anywhere, when the transaction commits.
+async def notify(conn: Connection, *keys: str) -> None:
+    """Wake whoever listens for one of *keys*, anywhere, when the transaction commits.
 
-    Costs a lot in a transaction that is frequent: do it where somebody waits.
+    Costs a lot in a transaction that is frequent: do it where somebody waits, or leave
+    it to ``Hints``.  A key holds no space.
     """
-    await conn.execute("SELECT pg_notify($1, $2)", CHANNEL, key)
+    await conn.execute("SELECT pg_notify($1, $2)", CHANNEL, " ".join(keys))
+
+
+class Hints:
+    """Hints of one process, given when what they hint at is committed.
+
+    The first goes out at once, and those that come soon after it together: a listener
+    pays for a notification more than for a key.
+    """
+
+    def __init__(self, app: web.Application) -> None:
+        self._app = app
+        self._keys: dict[str, None] = {}
+        self._sender: asyncio.Task[None] | None = None
+
+    def give(self, key: str) -> None:
+        """Wake whoever listens for *key*, anywhere, soon; never if Postgres is away."""
+        self._keys[key] = None
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send(), name="db.hints")
+
+    async def _send(self) -> None:
+        try:
+            while self._keys:
+                some = list(self._keys)[:KEYS_A_NOTIFICATION]
+                for key in some:
+                    del self._keys[key]
+                async with connection(self._app) as conn:
+                    await notify(conn, *some)
+                await asyncio.sleep(GATHER_SECONDS)
+        except StorageUnavailable as error:
+            self._keys.clear()  # whoever waits looks by itself
+            log.warning("wake-ups are not sent", cause=repr(error.__cause__))
+        except Exception:
+            self._keys.clear()
+            log.exception("wake-ups are not sent")
+        finally:
+            self._sender = None
+
+    async def stop(self) -> None:
+        """Send what is left."""
+        while self._sender is not None:
+            await asyncio.wait([self._sender])
+
+
+HINTS: web.AppKey[Hints] = web.AppKey("HINTS", Hints)
 
 
 def wakeups_context(config: Config) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Return the cleanup context that listens while the app lives."""
+    """Return the cleanup context that listens, and hints, while the app lives."""
 
     async def context(app: web.Application) -> AsyncIterator[None]:
         wakeups = app[WAKEUPS] = Wakeups(config.postgres.dsn)
+        hints = app[HINTS] = Hints(app)
         task = asyncio.create_task(wakeups.listen(), name="db.wakeups")
         yield
+        await hints.stop()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task

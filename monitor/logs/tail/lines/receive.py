@@ -16,7 +16,7 @@ from msgspec import Struct
 from prometheus_client import Counter
 
 from monitor.db.postgres import Connection, found, transaction
-from monitor.db.wakeups import notify
+from monitor.db.wakeups import HINTS
 from monitor.errors import BadRequest, Gone
 from monitor.logs.parameters import Parameters
 from monitor.logs.tail import store as requests
@@ -133,8 +133,8 @@ class Stream:
             if ends:
                 reason: EndReason = "complete" if self._finish.error is None else "error"
                 await requests.end(conn, caller.org_id, id_, reason, self._finish.error)
-            if receiver.watched and (rows or ends or not receiver.opened):
-                await notify(conn, store.wakeup_key(id_))
+        if receiver.watched and (rows or ends or not receiver.opened):
+            self._app[HINTS].give(store.wakeup_key(id_))
         LINES.inc(next_seq - receiver.next_seq)
         return self._keep(next_seq)
 
