@@ -136,7 +136,10 @@ async def test_every_line_arrives_once_after_five_kills_and_a_service_that_was_a
         assert messages == [f"{word} {number}" for number in range(1, 601)]
     assert service.messages("tty") == [f"tty {number}" for number in range(1, 301)]
     assert {line["stream"] for line in service.lines if line["container"] == "tty"} == {"stdout"}
-    assert service.messages("long") == [f"{number} {'0' * LONG}" for number in range(1, 21)]
+    long = [f"{number} {'0' * LONG}" for number in range(1, 21)]
+    sizes = [(line[:4], len(line)) for line in service.messages("long")]
+    assert sizes == [(line[:4], len(line)) for line in long]
+    assert service.messages("long") == long
     assert service.messages("rotated") == [f"rot {number}" for number in range(1, 5001)]
     generations = {
         id_: [line["message"] for line in service.lines if line["containerId"] == id_]
@@ -178,6 +181,23 @@ async def test_a_restarted_container_goes_on_and_what_it_said_without_a_newline_
     await arrived(lambda: len(service.messages("again")) >= 6)
 
     assert service.messages("again") == ["begin", "unfinished"] * 3
+
+
+async def test_a_first_line_that_is_written_slowly_arrives_whole_after_each_start(
+    docker_engine, run, service, agent
+):
+    await arrived(lambda: service.polls)
+    names = [f"slow-{number}" for number in range(4)]  # the engine notes about every second start too late
+    for name in names:
+        run(name, f"printf '%0{LONG}d' 0; sleep 2; echo end; sleep 1000")
+    await arrived(lambda: all(service.messages(name) for name in names))
+    for name in names[:2]:
+        docker_engine.call("restart", name)
+    await arrived(lambda: all(len(service.messages(name)) >= 2 for name in names[:2]))
+
+    sizes = {name: [len(message) for message in service.messages(name)] for name in names}
+    whole = LONG + len("end")
+    assert sizes == {name: [whole] * (2 if name in names[:2] else 1) for name in names}
 
 
 async def test_excluded_and_unreadable_containers_are_no_obstacle(docker_engine, run, service, agent):

@@ -13,7 +13,7 @@ from monitor.collector.logs.position import (
     Reading,
     since_ns,
 )
-from monitor.collector.logs.records import Record, nanoseconds, time_of
+from monitor.collector.logs.records import PIECE_BYTES, Record, nanoseconds, time_of
 
 START = 1_800_000_000 * 10**9
 T = [time_of(START + number) for number in range(10)]
@@ -104,6 +104,32 @@ def test_words_without_a_newline_wait_while_their_program_runs():
     assert read(log, Position(), started_at=T[1]) == ([], Position(floor=T[2]))
     assert read(log, Position(), started_at=T[3])[0] == [("stdout", b"wait")]
     assert read(log, Position(), started_at=None)[0] == [("stdout", b"wait")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "started_at", "lines"),
+    [
+        # The engine notes the start when the program has run for a while.
+        ([PIECE_BYTES], T[3], []),
+        ([PIECE_BYTES, PIECE_BYTES], T[3], []),
+        ([PIECE_BYTES, 3 * PIECE_BYTES], T[3], []),  # bytes that are no UTF-8 have become three each
+        # What is shorter was written when nothing more could come.
+        ([PIECE_BYTES, PIECE_BYTES - 1], T[3], [2 * PIECE_BYTES - 1]),
+        ([PIECE_BYTES, PIECE_BYTES - 1], T[1], []),
+        ([PIECE_BYTES, PIECE_BYTES], None, [2 * PIECE_BYTES]),
+    ],
+)
+def test_full_pieces_wait_for_the_rest_of_their_line_even_if_they_seem_older_than_their_program(
+    pieces, started_at, lines
+):
+    log = [record("stdout", T[2], b"x" * size, ended=False) for size in pieces]
+
+    new, position = read(log, Position(), started_at=started_at)
+
+    assert [len(text) for _, text in new] == lines
+    if not lines:
+        rest = record("stdout", T[2], b"rest")
+        assert [len(text) for _, text in read([*log, rest], position)[0]] == [sum(pieces) + 4]
 
 
 def test_words_without_a_newline_and_those_of_the_next_run_are_two_lines():

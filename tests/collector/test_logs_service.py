@@ -144,18 +144,36 @@ def messages(lines: list[dict[str, Any]], stream: str = "stdout") -> list[str]:
     return [line["message"] for line in lines if line["stream"] == stream]
 
 
+def assert_each_once(lines: list[str], expected: list[str]) -> None:
+    """Fail with where the lines differ first, in few words however long they are."""
+    different = next((at for at, (a, b) in enumerate(zip(lines, expected, strict=False)) if a != b), None)
+    if different is None:
+        assert len(lines) == len(expected), f"{len(lines)} of {len(expected)}, the last {outline(lines[-1:])}"
+    else:
+        around = slice(max(0, different - 1), different + 3)
+        seen, wanted = outline(lines[around]), outline(expected[around])
+        pytest.fail(f"line {different} of {len(lines)}/{len(expected)}: {seen} instead of {wanted}")
+
+
+def outline(lines: list[str]) -> str:
+    """Return head, tail and length of each line."""
+    return ", ".join(f"{line[:12]!r}..{line[-12:]!r} ({len(line)})" for line in lines)
+
+
 async def check_every_line(api: Api, first: str, second: str) -> None:
     """Every line of every container is found once, in its order."""
     plain = await found(api, containerName="plain")
     for stream, word in (("stdout", "out"), ("stderr", "err")):
         expected = [f"{word} {number}" for number in range(1, PLAIN + 1)]
-        assert messages(plain, stream) == expected
-        assert messages(await found(api, containerName="plain", stream=stream), stream) == expected
-    assert messages(await found(api, containerName="tty")) == [f"tty {n}" for n in range(1, TTY + 1)]
+        assert_each_once(messages(plain, stream), expected)
+        one_stream = await found(api, containerName="plain", stream=stream)
+        assert_each_once(messages(one_stream, stream), expected)
+    tty = messages(await found(api, containerName="tty"))
+    assert_each_once(tty, [f"tty {number}" for number in range(1, TTY + 1)])
     long = messages(await found(api, containerName="long"))
-    assert long == [f"{number} {'0' * LONG}" for number in range(1, LONG_LINES + 1)]
+    assert_each_once(long, [f"{number} {'0' * LONG}" for number in range(1, LONG_LINES + 1)])
     rotated = messages(await found(api, containerName="rotated"))
-    assert rotated == [f"rot {number}" for number in range(1, ROTATED + 1)]
+    assert_each_once(rotated, [f"rot {number}" for number in range(1, ROTATED + 1)])
     generations = {
         first: [f"first {number}" for number in (1, 2, 3)],
         second: [f"second {number}" for number in (1, 2, 3)],

@@ -13,10 +13,10 @@ from monitor.collector.client import Service
 from monitor.collector.docker import Engine
 from monitor.collector.failure import AgentStopped
 from monitor.collector.logs import batch, reader, ship
-from monitor.collector.logs.records import time_of
+from monitor.collector.logs.records import PIECE_BYTES, time_of
 from monitor.collector.logs.ship import LogSettings, Shipper
 from monitor.collector.state import Identity
-from tests.collector.fakes import TOKEN, answer, until
+from tests.collector.fakes import TOKEN, answer, frame, until
 from tests.collector.shapes import listed
 
 WEB = "a" * 64
@@ -362,6 +362,78 @@ async def test_a_container_that_ends_during_a_read_is_looked_at_at_once(
         await engine.events.put({"Type": "container", "Action": "die", "Actor": {"ID": WEB}})
         await until(lambda: service.messages("web") == ["line 1"])
     ended.set()
+
+
+PIECES = [b"x" * PIECE_BYTES, b"x" * PIECE_BYTES, b"end\n"]
+WHOLE = 2 * PIECE_BYTES + len("end")
+BEFORE_ITS_START = "2026-11-21T00:00:00.499000000Z"  # by the stand-in's clock
+ALL = LogSettings(since_seconds=20 * 365 * 86400.0)
+
+
+@pytest.fixture
+def looking(monkeypatch):
+    """Readers look again and again, whatever the live stream brings."""
+    monkeypatch.setattr(reader, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(reader, "END_SECONDS", 0.02)
+
+
+async def read_piece_by_piece(engine, pieces, time_):
+    """Let a container write the pieces of a line; each was read, and done with, before the next."""
+    for piece in pieces:
+        engine.logs[WEB].append((1, time_, piece))
+        reads = len(engine.log_reads)
+        # A container's reads come one after the other: the first of these is over.
+        await until(lambda reads=reads: len(engine.log_reads) >= reads + 2)
+
+
+async def test_a_first_line_that_is_older_than_the_noted_start_comes_whole(
+    engine, service, log, tmp_path, looking
+):
+    async with shipping(engine, service, tmp_path, ALL):
+        await read_piece_by_piece(engine, PIECES, BEFORE_ITS_START)
+        await until(lambda: service.messages("web"))
+
+    assert [len(message) for message in service.messages("web")] == [WHOLE]
+
+
+async def test_a_first_line_that_begins_in_the_read_of_a_stopped_container_comes_whole(
+    engine, service, log, tmp_path, looking
+):
+    now = time_of(time.time_ns())
+
+    def start_and_answer():
+        engine.logs[WEB].append((1, now, PIECES[0]))
+        engine.containers = [listed(WEB, "web")]
+        engine.events.put_nowait({"Type": "container", "Action": "start", "Actor": {"ID": WEB}})
+        return web.Response(body=frame(1, now, PIECES[0]))
+
+    engine.containers = [listed(WEB, "web", state="exited")]
+    engine.log_answers = [start_and_answer]
+    async with shipping(engine, service, tmp_path):
+        await until(lambda: not engine.log_answers)
+        await read_piece_by_piece(engine, PIECES[1:], now)
+        await until(lambda: service.messages("web"))
+
+    assert [len(message) for message in service.messages("web")] == [WHOLE]
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_full_pieces_of_a_container_that_stays_stopped_are_a_line(
+    engine, service, log, tmp_path, is_removed
+):
+    now = time_of(time.time_ns())
+
+    def remove_and_answer():
+        engine.containers = []
+        return web.Response(body=frame(1, now, PIECES[0]))
+
+    engine.containers = [listed(WEB, "web", state="exited")]
+    engine.logs[WEB].append((1, now, PIECES[0]))
+    engine.log_answers = [remove_and_answer] if is_removed else []
+    async with shipping(engine, service, tmp_path):
+        await until(lambda: service.messages("web"))
+
+    assert [len(message) for message in service.messages("web")] == [PIECE_BYTES]
 
 
 async def hang(request, ended):

@@ -39,9 +39,11 @@ class Live:
         return list(self._records)
 
     def forget(self) -> None:
-        """Forget the records: a read that began after them has brought them too."""
-        self._records.clear()
-        self._bytes = 0
+        """Forget the records, as a read that began after them has brought them too, but not half a line."""
+        newest = {record.stream: record for record in self._records}
+        half = {stream: record.time for stream, record in newest.items() if not record.ended}
+        self._records = deque(one for one in self._records if one.time == half.get(one.stream))
+        self._bytes = sum(len(record.text) for record in self._records)
 
     async def wait(self, content: aiohttp.StreamReader, seconds: float) -> None:
         """Return when something came or the stream has ended, after *seconds*, or when hurried."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from monitor.collector.logs.records import Record, nanoseconds
+from monitor.collector.logs.records import PIECE_BYTES, Record, nanoseconds
 from monitor.wire.logs import MESSAGE_BYTES, Stream
 
 SLACK_NS = 1_000_000_000  # how much later than it should one stream's record may stand behind the other's
@@ -57,6 +57,7 @@ class _Side:
         self.to_pass = mark.count if mark else 0
         self.time = ""
         self.joined = bytearray()
+        self.newest_bytes = 0
 
     def is_behind(self, time: str) -> bool:
         mark = self.mark
@@ -95,6 +96,11 @@ class Reading:
         floor = min((side.time for side in self._sides.values() if side.time), default=None)
         return Position(self._sides["stdout"].mark, self._sides["stderr"].mark, floor)
 
+    @property
+    def is_in_a_line(self) -> bool:
+        """Whether a line still waits for its newline."""
+        return any(side.time for side in self._sides.values())
+
     def lines(self, record: Record) -> Iterator[Line]:
         """Yield the lines that *record* ends and that were not taken before."""
         side = self._sides[record.stream]
@@ -104,6 +110,7 @@ class Reading:
         if side.is_behind(record.time):
             return
         side.time = record.time
+        side.newest_bytes = len(record.text)
         side.joined += record.text[: max(0, LINE_LIMIT_BYTES - len(side.joined))]
         if record.ended:
             yield from side.line(cut=False)
@@ -114,13 +121,15 @@ class Reading:
         """Yield, at the end of a read, the lines whose newline will not come.
 
         Args:
-            started_at: When the program that writes now was started; None if none does.
+            started_at: When the program that writes now was started, as ``Record.time``; None if none does.
         """
         newest = _newest(self.position)
         for side in sorted(self._sides.values(), key=lambda side: side.time):
             if not side.time:
                 continue
-            is_over = started_at is None or side.time < started_at
+            # The engine notes the start after it: a first line may be older, but its pieces but the last are full.
+            is_last_word = side.newest_bytes < PIECE_BYTES
+            is_over = started_at is None or (side.time < started_at and is_last_word)
             if is_over or (newest and nanoseconds(newest.time) - nanoseconds(side.time) > PARTIAL_LIMIT_NS):
                 yield from side.line(cut=True)
 

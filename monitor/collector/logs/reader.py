@@ -16,11 +16,11 @@ from typing import Protocol
 import aiohttp
 import structlog
 
-from monitor.collector.docker import Engine
+from monitor.collector.docker import Engine, EngineState
 from monitor.collector.failure import ContainerGone
 from monitor.collector.logs.live import Live, chunks
 from monitor.collector.logs.position import Line, Position, Reading, since_ns
-from monitor.collector.logs.records import Record, parser
+from monitor.collector.logs.records import Garbled, Record, parser, record_time
 from monitor.wire.logs import LogLine
 
 log = structlog.get_logger(__name__)
@@ -109,17 +109,17 @@ class ContainerLog:
                 tty = inspected.config.tty
                 if inspected.state.running:
                     self._live = Live(tty=tty)
-                    await self._follow(self._live, inspected.state.started_at)
+                    await self._follow(self._live, inspected.state)
                     await asyncio.sleep(REOPEN_SECONDS)
                 else:
-                    await self._read(tty=tty, started_at=None)
+                    await self._read(tty=tty, state=inspected.state)
                     if not self._stirred:
                         return
         except ContainerGone:
             log.debug("container gone", container=self._id[:12])
             await self._take(self._live.records, Reading(self._position()), None)
 
-    async def _follow(self, live: Live, started_at: str) -> None:
+    async def _follow(self, live: Live, state: EngineState) -> None:
         """Read whenever the live stream brings something, until it ends, is silent for long, or we are stirred.
 
         A stream that was opened just when the container ended may never end.
@@ -131,7 +131,7 @@ class ContainerLog:
         async with self._engine.stream(f"containers/{self._id}/logs", query) as content:
             while not (live.ended or live.silent or self._stirred):
                 try:
-                    new = await self._read(tty=live.tty, started_at=started_at)
+                    new = await self._read(tty=live.tty, state=state)
                 except ContainerGone:
                     await live.gather(content, LAST_WORDS_SECONDS)
                     raise
@@ -142,7 +142,7 @@ class ContainerLog:
                     await live.wait(content, LOOK_SECONDS)
             await live.gather(content, END_SECONDS)
 
-    async def _read(self, *, tty: bool, started_at: str | None) -> int:
+    async def _read(self, *, tty: bool, state: EngineState) -> int:
         """Take the stored lines behind our position; return how many there were.
 
         The newest records come cheaply, by their number: the engine finds them from
@@ -157,10 +157,10 @@ class ContainerLog:
                 records = await self._newest(query | {"tail": str(self._tail)}, tty=tty)
                 if records is not None:
                     self._tail = max(FIRST_TAIL, len(records) * 2)
-                    return await self._take(records, reading, started_at)
+                    return await self._take(records, reading, state)
                 self._tail *= TAIL_GROWTH
             self._tail = FIRST_TAIL
-            return await self._read_all(query, reading, tty=tty, started_at=started_at)
+            return await self._read_all(query, reading, tty=tty, state=state)
 
     def _stored(self, query: dict[str, str]) -> AbstractAsyncContextManager[aiohttp.StreamReader]:
         return self._engine.stream(f"containers/{self._id}/logs", query, ends_soon=True)
@@ -181,7 +181,7 @@ class ContainerLog:
         return records if parts.count < int(query["tail"]) else None
 
     async def _read_all(
-        self, query: dict[str, str], reading: Reading, *, tty: bool, started_at: str | None
+        self, query: dict[str, str], reading: Reading, *, tty: bool, state: EngineState
     ) -> int:
         parts = parser(tty=tty)
         new = 0
@@ -189,16 +189,35 @@ class ContainerLog:
             async for chunk in chunks(content):
                 for record in parts.feed(chunk):
                     new += await self._ship(reading.lines(record), reading)
-        return new + await self._take(parts.end(), reading, started_at)
+        return new + await self._take(parts.end(), reading, state)
 
-    async def _take(self, records: Iterable[Record], reading: Reading, started_at: str | None) -> int:
-        """Ship the new lines of the last records of a read; return how many there were."""
+    async def _take(self, records: Iterable[Record], reading: Reading, state: EngineState | None) -> int:
+        """Ship the new lines of the last records of a read; return how many there were.
+
+        *state* is the container's before the read, None if it is no more.
+        """
         new = 0
         for number, record in enumerate(records, 1):
             new += await self._ship(reading.lines(record), reading)
             if number % LINES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        return new + await self._ship(reading.leftovers(started_at), reading)
+        if not reading.is_in_a_line:
+            return new
+        return new + await self._ship(reading.leftovers(await self._writing_since(state)), reading)
+
+    async def _writing_since(self, state: EngineState | None) -> str | None:
+        """Return when the program that may end the line was started; None if there is none.
+
+        What did not run before the read may have been started during it: then half a line
+        is the beginning of its first one, and no last word.
+        """
+        if state is not None and not state.running:
+            try:
+                now = (await self._engine.inspect(self._id)).state
+            except ContainerGone:
+                return None
+            state = None if now == state else now
+        return None if state is None else _time(state.started_at)
 
     async def _ship(self, lines: Iterable[Line], reading: Reading) -> int:
         new = 0
@@ -213,3 +232,11 @@ class ContainerLog:
 
     def _position(self) -> Position:
         return self._batch.position(self._id) or Position()
+
+
+def _time(started_at: str) -> str:
+    """Return the time of a start as a record's; the earliest of all if the engine gives none."""
+    try:
+        return record_time(started_at.encode())
+    except Garbled:
+        return ""
