@@ -34,11 +34,12 @@ CONNECT_SECONDS = 5.0  # a server that needs longer to answer is away
 ACQUIRE_SECONDS = 5.0  # a full pool is an overload: better told than waited out
 STATEMENT_SECONDS = 15.0  # no statement on a request's path is this slow
 
-# A prepared statement keeps the plan made while its tables were small: 10 agents are
-# scanned, 10,000 must not be, and until the next ANALYZE a push would cost five times
-# as much.  Every statement of a request has an index: with these its plan is the same
-# at every size.  Compiling (jit) what cannot avoid a scan costs more than the scan.
-PLANNING = {"enable_seqscan": "off", "jit": "off"}
+# A prepared statement keeps the plan made while its tables were small: 10 agents are read
+# whole and joined by hash or merge, 10,000 must not be, and until the next ANALYZE a push
+# would cost five times as much.  Everything joined here has an index on one side: with
+# these a plan goes through it at every size.  Compiling (jit) what cannot avoid reading
+# a table costs more than reading it.
+PLANNING = {"enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "jit": "off"}
 
 AWAY = (
     OSError,
