@@ -31,6 +31,7 @@ from monitor.tsdb.client import Tsdb
 AGENTS = 20
 LIFE_SECONDS = 1.1  # VictoriaMetrics tells its start in whole seconds: a shorter life is not seen
 LAST_SECONDS = 1.0  # of undisturbed pushes at the end
+EXPORT_AHEAD_SECONDS = 60.0
 SETTLE_SECONDS = 120.0  # leases of dead processes run out, streams are adopted and drained
 EXPECTED = frozenset((200, 503))
 
@@ -197,7 +198,9 @@ async def settle(stack: Stack, tsdb: Tsdb) -> None:
 
 async def exported(stack: Stack, session: aiohttp.ClientSession, agent: Agent, since: float) -> Exported:
     """Return all series of an agent, as VictoriaMetrics exports them."""
-    query = {"match[]": f'{{agent_id="{agent.agent_id}"}}', "start": f"{since:.0f}"}
+    # Without an end VictoriaMetrics leaves the present second out.
+    end = time.time() + EXPORT_AHEAD_SECONDS
+    query = {"match[]": f'{{agent_id="{agent.agent_id}"}}', "start": f"{since:.0f}", "end": f"{end:.0f}"}
     async with session.get(f"{stack.victoriametrics.url}/api/v1/export", params=query) as response:
         response.raise_for_status()
         lines = (await response.read()).splitlines()

@@ -39,8 +39,9 @@ _NO_ROWS = " AND ".join(
     for slot in SLOTS
 )
 _SIZE = " + ".join(f"pg_total_relation_size('journal_{slot}')" for slot in SLOTS)
-_LAST = " UNION ALL ".join(
-    f"SELECT stream_id, max(seq) AS seq FROM journal_{slot} GROUP BY stream_id"  # noqa: S608
+# By the primary key of each slot: a stream has few rows or very many.
+_LAST = ", ".join(
+    f"(SELECT max(seq) FROM journal_{slot} j WHERE j.stream_id = s.id)"  # noqa: S608
     for slot in SLOTS
 )
 
@@ -268,8 +269,9 @@ async def unwritten(conn: Connection, targets: dict[int, int] | None = None) -> 
     With *targets*, only those whose cursor is still below their target.
     """
     rows = await conn.fetch(
-        f"SELECT j.stream_id, max(j.seq) AS seq, s.written_seq FROM ({_LAST}) AS j"  # noqa: S608
-        " JOIN journal_streams s ON s.id = j.stream_id GROUP BY j.stream_id, s.written_seq"
+        "SELECT stream_id, seq, written_seq FROM"  # noqa: S608
+        f" (SELECT s.id AS stream_id, greatest({_LAST}) AS seq, s.written_seq FROM journal_streams s) AS j"
+        " WHERE seq IS NOT NULL"
     )
     if targets is None:
         return {row["stream_id"]: row["seq"] for row in rows if row["seq"] > row["written_seq"]}

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 
+import aiohttp
 import msgspec
 import pytest
 
 from benchmarks.busy import STEP_BYTES
-from benchmarks.faults import SHORT, Outcome, lines_tally, run, samples_tally
+from benchmarks.faults import SHORT, Outcome, lines_tally, run, samples_tally, stored_samples
 from benchmarks.unreliable import EARLY, LATE
+from monitor.dev.victoriametrics import VictoriaMetricsServer
 
 STEP = float(STEP_BYTES)
 COLLECTED = {1000: STEP, 2000: 2 * STEP, 3000: 3 * STEP}
@@ -55,6 +58,26 @@ def test_every_snapshot_is_counted(stored, expected):
 )
 def test_every_line_is_counted(found, expected):
     assert lines_tally(3, Counter(found)) == expected
+
+
+async def test_a_sample_of_this_very_second_is_among_the_stored(tmp_path):
+    victoriametrics = VictoriaMetricsServer(tmp_path / "victoriametrics")
+    await victoriametrics.start()
+    try:
+        url, now = victoriametrics.url, time.time()
+        # Half a minute ahead: the second is not over when it is asked for, however slow the machine.
+        pushed = {round((now + ahead) * 1000): float(number) for number, ahead in enumerate((-30, 0, 30))}
+        body = "".join(f"memory v={value} {at}\n" for at, value in pushed.items())
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/write?precision=ms", data=body) as answer:
+                answer.raise_for_status()
+            async with session.get(f"{url}/internal/force_flush") as answer:
+                answer.raise_for_status()
+            stored = await stored_samples(session, url, "memory_v", now - 60)
+    finally:
+        await victoriametrics.stop()
+
+    assert dict(stored) == pushed
 
 
 def test_what_is_missing_twice_held_or_dropped_is_not_clean():
