@@ -155,12 +155,12 @@ async def test_a_killed_agent_loses_no_snapshot(service, engine, tmp_path):
     assert len(service.registrations) == 1
 
 
-async def test_a_deleted_agent_exits_with_1_and_says_what_to_remove(service, engine, tmp_path):
+async def test_a_deleted_agent_exits_with_3_and_says_what_to_remove(service, engine, tmp_path):
     service.push_answer = answer(401, "unauthorized")
 
     code, out, err = await ended(*options(service, engine, tmp_path), MONITOR_API_KEY=API_KEY)
 
-    assert (code, out) == (1, "")
+    assert (code, out) == (3, "")
     assert f"remove {tmp_path}/state/agent.json to register again" in err
     assert "Traceback" not in err
 
