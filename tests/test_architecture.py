@@ -123,7 +123,7 @@ TASKS = {
     "monitor/logs/engine.py": "one a question, ended with it or with the search process",
     "monitor/logs/ingest/append.py": "drains the waiting batches, then ends",
     "monitor/logs/tail/lines/feeds.py": "one listener a request; a reader that ends when nothing is hinted at",
-    "monitor/logs/searches.py": "reads the search process's answers until that ends",
+    "monitor/logs/process.py": "reads the search process's answers until that ends",
     "monitor/journal/journal.py": "one writer a stream, stopped with the journal",
     "monitor/serve.py": "the processes of the supervisor; the watch of the configuration file",
 }

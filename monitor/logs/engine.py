@@ -1,8 +1,10 @@
-"""The search process: a child of a web process that does its searches, and nothing else.
+"""A search process: a child of a web process that does its searches, and nothing else.
 
 Reading blocks keeps an interpreter busy for milliseconds at a time, so no request waits
-behind it here.  It yields to everything else on the machine, ends when its parent's
-pipe does, and holds nothing that matters.  Run as ``python -m monitor.logs.engine``.
+behind it here.  There are two of them.  The one that is asked first answers what takes
+little reading, as most searches do, and gives up the others; the deep one answers those,
+in the processor time that nothing else wants.  Both end when their parent's pipe does,
+and hold nothing that matters.  Run as ``python -m monitor.logs.engine``.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import msgspec
 import structlog
 
 from monitor.config import Log
-from monitor.db.postgres import Connection, Pool, create_pool, translated
+from monitor.db.postgres import Pool, create_pool, translated
 from monitor.errors import StorageUnavailable
-from monitor.logs.find import all_lines, around, count, find
+from monitor.logs.find import Reads, TooDeep, all_lines, around, count, find
 from monitor.logs.messages import (
     Answer,
     Around,
@@ -39,10 +41,11 @@ from monitor.logs.times import SECOND, format_ns
 from monitor.logs.turns import Turns
 from monitor.web.log import set_up_logging
 
+SHALLOW_BYTES = 2 * 1024 * 1024  # that a search may read, uncompressed, before it is a deep one
 NICENESS = 10  # requests, pushes and the background come first
 SWITCH_SECONDS = 0.0005  # a search waits for the thread that reads at each of its steps
 CONNECTIONS = 4
-SEARCHES_PER_ORG = 2  # at once: others find a connection and the thread
+SEARCHES_PER_ORG = 1  # at once: others find a connection and the thread
 
 log = structlog.get_logger()
 
@@ -50,8 +53,9 @@ log = structlog.get_logger()
 class Engine:
     """The questions under way."""
 
-    def __init__(self, pool: Pool, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, pool: Pool, writer: asyncio.StreamWriter, most_bytes: int | None = None) -> None:
         self._pool = pool
+        self._most_bytes = most_bytes
         self._writer = writer
         self._turns = Turns()
         self._gates: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(SEARCHES_PER_ORG))
@@ -72,6 +76,8 @@ class Engine:
         try:
             async with asyncio.timeout(ask.seconds):
                 answer = await self._found(ask.number, ask.question)
+        except TooDeep:
+            answer = Answer(ask.number, "too_deep")
         except TimeoutError:
             answer = Answer(ask.number, "too_slow")
         except StorageUnavailable as error:
@@ -97,25 +103,24 @@ class Engine:
                     self._pool.acquire() as conn,
                     conn.transaction(isolation="repeatable_read", readonly=True),
                 ):
-                    return await self._look(conn, number, question)
+                    return await _look(Reads(conn, self._turns, self._most_bytes), number, question)
 
-    async def _look(self, conn: Connection, number: int, question: Question) -> Answer:
-        if isinstance(question, Around):
-            everything = all_lines(question.org_id, question.arrived_since)
-            context = await around(
-                conn, self._turns, everything, question.position, question.before, question.after
-            )
-            if context is None:
-                return Answer(number, "not_found")
-            return Answer(number, "found", msgspec.json.encode(context))
-        search = question.search
-        if isinstance(question, Find):
-            hits = await find(conn, self._turns, search)
-            is_full = len(hits) == search.limit
-            cursor = print_cursor(hits[-1][0], search.start, search.end) if is_full else None
-            return Answer(number, "found", msgspec.json.encode([line for _, line in hits]), cursor)
-        counts = await count(conn, self._turns, search, question.step)
-        return Answer(number, "found", msgspec.json.encode(histogram(counts, question)))
+
+async def _look(reads: Reads, number: int, question: Question) -> Answer:
+    if isinstance(question, Around):
+        everything = all_lines(question.org_id, question.arrived_since)
+        context = await around(reads, everything, question.position, question.before, question.after)
+        if context is None:
+            return Answer(number, "not_found")
+        return Answer(number, "found", msgspec.json.encode(context))
+    search = question.search
+    if isinstance(question, Find):
+        hits = await find(reads, search)
+        is_full = len(hits) == search.limit
+        cursor = print_cursor(hits[-1][0], search.start, search.end) if is_full else None
+        return Answer(number, "found", msgspec.json.encode([line for _, line in hits]), cursor)
+    counts = await count(reads, search, question.step)
+    return Answer(number, "found", msgspec.json.encode(histogram(counts, question)))
 
 
 def histogram(counts: dict[int, list[int]], question: Count) -> Histogram:
@@ -135,11 +140,21 @@ async def answer_until_the_end(reader: asyncio.StreamReader, writer: asyncio.Str
     start = decoder.decode(await read_frame(reader))
     assert isinstance(start, Start)
     set_up_logging(Log(level=start.log_level, format=start.log_format))
+    if start.deep:
+        _stand_back()
+    most_bytes = None if start.deep else SHALLOW_BYTES
     async with await create_pool(start.dsn, size=CONNECTIONS, min_size=0) as pool:
-        engine = Engine(pool, writer)
+        engine = Engine(pool, writer, most_bytes)
         while frame := await read_frame(reader):
             engine.hear(decoder.decode(frame))
         await engine.close()
+
+
+def _stand_back() -> None:
+    """Take only processor time that nothing else wants, and that of half of the processors."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    mine = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, mine[len(mine) // 2 :])
 
 
 async def _main() -> None:

@@ -28,31 +28,60 @@ from monitor.logs.turns import Turns
 from monitor.logs.words import may_hold
 
 PAGE = 64  # blocks listed at a time
+FIRST_PAGE = 8  # most searches end in the first blocks
 TURN_BYTES = store.CHUNK_BYTES // 2  # uncompressed bytes that end a turn: one chunk, or many hot rows
 CONTEXT_SECONDS = 86_400  # lines around another are looked for so far away
 
 Hit: TypeAlias = tuple[Position, FoundLine]
 
 
-async def find(conn: Connection, turns: Turns, search: Search) -> list[Hit]:
-    """Return the first ``search.limit`` lines that are asked for, in reading order."""
+class TooDeep(Exception):
+    """The answer takes more reading than is allowed here."""
+
+
+class Reads:
+    """What a question reads with: a snapshot of the database, the thread, and how much may be read."""
+
+    def __init__(self, conn: Connection, turns: Turns, most_bytes: int | None = None) -> None:
+        """Take as *most_bytes* how much of blocks, uncompressed, and of their words; None: anything."""
+        self.conn = conn
+        self.turns = turns
+        self._left = most_bytes
+
+    def take(self, size: int) -> None:
+        """Count bytes that are about to be read.
+
+        Raises:
+            TooDeep: They are more than is left.
+        """
+        if self._left is not None:
+            self._left -= size
+            if self._left < 0:
+                raise TooDeep
+
+
+async def find(reads: Reads, search: Search) -> list[Hit]:
+    """Return the first ``search.limit`` lines that are asked for, in reading order.
+
+    This and what follows raise TooDeep.
+    """
     best: list[Hit] = []
     reading: asyncio.Future[list[Hit]] | None = None
     is_first = True
-    async for listed in _listed(conn, search):
+    async for listed in _listed(reads, search):
         if _is_settled(best, search, listed[0]):
             break
-        stored = await _read(conn, search.org_id, listed)
+        stored = await _read(reads, search.org_id, listed)
         if reading is not None:
             best = _merged(best, await reading, search)
         asked = _narrowed(search, best)
-        reading = turns.submit(search.org_id, lambda stored=stored, asked=asked: _find(stored, asked))  # type: ignore[misc]
+        reading = reads.turns.submit(search.org_id, lambda stored=stored, asked=asked: _find(stored, asked))  # type: ignore[misc]
         if is_first:  # most searches end here: nothing is read ahead before that is known
             best, reading, is_first = _merged(best, await reading, search), None, False
     return best if reading is None else _merged(best, await reading, search)
 
 
-async def count(conn: Connection, turns: Turns, search: Search, step: int) -> dict[int, list[int]]:
+async def count(reads: Reads, search: Search, step: int) -> dict[int, list[int]]:
     """Return [stdout, stderr] by interval of *step* ns, numbered from 1970, without empty ones."""
     counts: dict[int, list[int]] = {}
 
@@ -60,19 +89,19 @@ async def count(conn: Connection, turns: Turns, search: Search, step: int) -> di
         for block in map(block_of, stored):
             count_in(block, search, step, counts)
 
-    async for listed in _listed(conn, search):
-        stored = await _read(conn, search.org_id, listed)
-        await turns.submit(search.org_id, lambda stored=stored: read(stored))  # type: ignore[misc]
+    async for listed in _listed(reads, search):
+        stored = await _read(reads, search.org_id, listed)
+        await reads.turns.submit(search.org_id, lambda stored=stored: read(stored))  # type: ignore[misc]
     return counts
 
 
 async def around(
-    conn: Connection, turns: Turns, everything: Search, position: Position, before: int, after: int
+    reads: Reads, everything: Search, position: Position, before: int, after: int
 ) -> Context | None:
     """Return the line at *position* with those around it, of one agent's container; None if it is gone."""
     time, row, number = position
     here = replace(everything, start=time, end=time, beyond=(time, row, number + 1), limit=1)
-    hits = await find(conn, turns, here)
+    hits = await find(reads, here)
     if not hits or hits[0][0] != position:
         return None
     line = hits[0][1]
@@ -88,8 +117,8 @@ async def around(
         end=min(time + CONTEXT_SECONDS * SECOND, LATEST),
         beyond=position,
     )
-    earlier = await find(conn, turns, replace(same, limit=before)) if before else []
-    later = await find(conn, turns, replace(same, limit=after, newest_first=False)) if after else []
+    earlier = await find(reads, replace(same, limit=before)) if before else []
+    later = await find(reads, replace(same, limit=after, newest_first=False)) if after else []
     return Context([hit for _, hit in reversed(earlier)], line, [hit for _, hit in later])
 
 
@@ -98,11 +127,11 @@ def all_lines(org_id: str, arrived_since: int) -> Search:
     return Search(org_id, Query(), 0, 0, arrived_since, 1)
 
 
-async def _listed(conn: Connection, search: Search) -> AsyncIterator[list[Listed]]:
+async def _listed(reads: Reads, search: Search) -> AsyncIterator[list[Listed]]:
     """Yield the blocks that may hold lines that are asked for, a turn's worth at a time."""
     runs = search.query.letter_runs()
     cursor = await store.listing(
-        conn,
+        reads.conn,
         search.org_id,
         start=search.start,
         end=search.end,
@@ -112,9 +141,12 @@ async def _listed(conn: Connection, search: Search) -> AsyncIterator[list[Listed
         words=bool(runs),
     )
     turn: list[Listed] = []
-    while page := await cursor.fetch(PAGE):
+    size = FIRST_PAGE
+    while page := await cursor.fetch(size):
+        size = PAGE
         for row in page:
             listed = Listed(**row)
+            reads.take(len(listed.words or b""))
             if runs and listed.words and not may_hold(listed.words, runs):
                 continue
             turn.append(listed)
@@ -125,13 +157,14 @@ async def _listed(conn: Connection, search: Search) -> AsyncIterator[list[Listed
         yield turn
 
 
-async def _read(conn: Connection, org_id: str, listed: Sequence[Listed]) -> list[Stored]:
+async def _read(reads: Reads, org_id: str, listed: Sequence[Listed]) -> list[Stored]:
+    reads.take(sum(it.raw_bytes for it in listed))
     hot = [it.id for it in listed if it.day is None]
     chunks = [(it.day, it.id) for it in listed if it.day is not None]
-    stored = await store.read_batches(conn, org_id, hot) if hot else []
+    stored = await store.read_batches(reads.conn, org_id, hot) if hot else []
     if chunks:
         days = sorted({day for day, _ in chunks})
-        stored += await store.read_chunks(conn, org_id, days, [id_ for _, id_ in chunks])
+        stored += await store.read_chunks(reads.conn, org_id, days, [id_ for _, id_ in chunks])
     return stored
 
 

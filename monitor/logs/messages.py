@@ -1,4 +1,4 @@
-"""What a web process and its search process say to each other, over two pipes.
+"""What a web process and its search processes say to each other, over two pipes each.
 
 A message is its length in four bytes, then msgpack.  Questions and answers go by
 number; a question may be taken back.
@@ -18,9 +18,10 @@ _LENGTH = struct.Struct(">I")
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
-    """The first message: the database, and how to log."""
+    """The first message: the database, whether searches here may be deep, and how to log."""
 
     dsn: str
+    deep: bool
     log_level: Literal["debug", "info", "warning", "error"]
     log_format: Literal["json", "console"]
 
@@ -67,7 +68,7 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
 
 
 Message: TypeAlias = Start | Ask | Cancel
-Outcome: TypeAlias = Literal["found", "not_found", "too_slow", "storage_unavailable", "bug"]
+Outcome: TypeAlias = Literal["found", "not_found", "too_deep", "too_slow", "storage_unavailable", "bug"]
 
 
 class Answer(msgspec.Struct, frozen=True):

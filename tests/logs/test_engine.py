@@ -11,7 +11,7 @@ import msgspec
 from monitor.db.postgres import Pool
 from monitor.logs.engine import Engine
 from monitor.logs.find import all_lines
-from monitor.logs.messages import Answer, Ask, Cancel, Find
+from monitor.logs.messages import Answer, Ask, Cancel, Count, Find
 from monitor.logs.models import Search
 from monitor.logs.times import LATEST
 from tests.conftest import Agent, Api
@@ -84,4 +84,23 @@ async def test_an_answer_in_time_or_none(pool: Pool, api: Api):
     await settled(engine)
 
     assert [(answer.number, answer.outcome) for answer in pipe.answers] == [(1, "too_slow")]
+    await engine.close()
+
+
+async def test_what_takes_more_reading_than_allowed_is_given_up(pool: Pool, api: Api, agent: Agent):
+    corpus = Corpus(3, time.time_ns())
+    await corpus.send(agent, 50)
+    pipe = Pipe()
+    engine = Engine(pool, pipe, most_bytes=1000)  # type: ignore[arg-type]
+
+    engine.hear(Ask(1, 10.0, Find(everything(api.org_id))))
+    engine.hear(Ask(2, 10.0, Count(everything(api.org_id), 10**9, 0)))
+    engine.hear(Ask(3, 10.0, Find(msgspec.structs.replace(everything(api.org_id), end=0))))
+    await settled(engine)
+
+    assert sorted((it.number, it.outcome) for it in pipe.answers) == [
+        (1, "too_deep"),
+        (2, "too_deep"),
+        (3, "found"),
+    ]
     await engine.close()

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from monitor.db.postgres import Pool
-from monitor.logs.searches import LOG_SEARCHES, WAITING_PER_ORG, Searches
+from monitor.logs.searches import DEEP, LOG_SEARCHES, WAITING_PER_ORG, Searches
 from monitor.logs.times import EARLIEST, LATEST, SECOND, format_ns
 from tests.conftest import Agent, Api, Service
 from tests.logs.corpus import search, send
@@ -207,7 +207,7 @@ async def test_a_wrong_context_is_named(api: Api, params: dict[str, str], field:
 
 
 def search_process(app: Service) -> Any:
-    child = app.app[LOG_SEARCHES]._child
+    child = app.app[LOG_SEARCHES].shallow.child
     assert child is not None
     return child
 
@@ -282,7 +282,7 @@ async def test_a_client_that_leaves_takes_its_search_with_it(app: Service, api: 
             async with api.get("/api/v1/logs/search", timeout=aiohttp.ClientTimeout(total=0.1)):
                 pass
         async with asyncio.timeout(30):
-            while searches._answers:
+            while searches.shallow._answers:
                 await asyncio.sleep(0.02)
     finally:
         os.kill(child.pid, signal.SIGCONT)
@@ -316,3 +316,61 @@ async def test_the_search_process_ends_with_the_service(replica: Service, api: A
 
     assert child.returncode == 0
     assert (await search(there(api), {}))[0] == []
+
+
+async def send_deep(agent: Agent, start: int) -> None:
+    """Send more than a shallow search reads, with 4711, which is no word, in the oldest lines."""
+    text = "x" * 60_000
+    for batch in range(8):
+        message = {0: f"4711 {text}"}.get(batch, text)
+        await send(agent, lines(start + batch * MINUTE, 6, message=message))
+
+
+@pytest.mark.parametrize("compacted", [False, True], ids=["hot rows", "chunks"])
+async def test_what_takes_much_reading_is_answered_by_the_deep_process(
+    app: Service, api: Api, agent: Agent, compact_all: Callable[[str], Awaitable[int]], compacted: bool
+):
+    start = time.time_ns() - 30 * MINUTE
+    await send_deep(agent, start)
+    if compacted:
+        await compact_all(api.org_id)
+    deep_before = DEEP._value.get()
+
+    newest, _ = await search(api, {"limit": "2"})
+    assert len(newest) == 2
+    assert DEEP._value.get() == deep_before
+
+    found, _ = await search(api, {"q": "4711"})
+    histogram = await api.json("/api/v1/logs/histogram", params={"q": "xxx"})
+    context = await api.json("/api/v1/logs/context", params={"id": found[-1]["id"], "after": "47"})
+
+    assert DEEP._value.get() == deep_before + 3
+    assert [line["time"] for line in found] == [
+        format_ns(start + place * SECOND) for place in range(5, -1, -1)
+    ]
+    assert histogram["count"] == 48
+    assert len(context["after"]) == 47
+
+
+async def test_a_killed_deep_process_is_replaced_and_the_other_goes_on(app: Service, api: Api, agent: Agent):
+    await send_deep(agent, time.time_ns() - 30 * MINUTE)
+    absent = {"q": "0123"}  # not a word: everything is read for it
+    await search(api, absent)
+    searches: Searches = app.app[LOG_SEARCHES]
+    shallow, deep = searches.shallow.child, searches.deep.child
+    assert deep is not None
+
+    os.kill(deep.pid, signal.SIGSTOP)
+    waiting = asyncio.create_task(api.get("/api/v1/logs/search", params=absent).__aenter__())
+    async with asyncio.timeout(30):
+        while not searches.deep._answers:
+            await asyncio.sleep(0.01)
+    assert len((await search(api, {"limit": "1"}))[0]) == 1
+    os.kill(deep.pid, signal.SIGKILL)
+    response = await waiting
+    response.release()
+
+    assert response.status == 503
+    assert (await search(api, absent))[0] == []
+    assert searches.shallow.child is shallow
+    assert searches.deep.child is not deep
