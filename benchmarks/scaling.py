@@ -40,7 +40,7 @@ from monitor.journal.journal import journal_context
 from monitor.scaling import store
 from monitor.scaling.models import Settings
 from monitor.scaling.reconcile import reconcile
-from monitor.tsdb.client import tsdb_context
+from monitor.tsdb.context import tsdb_context
 from monitor.web.log import set_up_logging
 
 ORGANIZATIONS = 100

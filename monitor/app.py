@@ -54,7 +54,8 @@ from monitor.notify import deliver
 from monitor.notify.outlet import outlet_context
 from monitor.scaling import reconcile, wake
 from monitor.scaling.log import append as decision_log
-from monitor.tsdb.client import TSDB, tsdb_context
+from monitor.tsdb.client import TSDB
+from monitor.tsdb.context import tsdb_context
 from monitor.web import codec
 from monitor.web.background import background
 from monitor.web.errors import errors

@@ -48,8 +48,9 @@ async def range_(request: web.Request) -> web.StreamResponse:
     if grid is None:
         return await send(request, iter((EMPTY,)))
     window.check_points(grid)
-    answer = await request.app[TSDB].query_range(selector, window.ahead(grid, now), gone(request))
-    return await send(request, render.range_numbers(answer, grid))
+    answer = render.RangeNumbers(grid)
+    await request.app[TSDB].stream_range(selector, window.ahead(grid, now), answer.feed, gone(request))
+    return await send(request, answer.pieces())
 
 
 def asked_grid(parameters: Parameters, now: int) -> window.Grid:

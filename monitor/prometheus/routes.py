@@ -84,8 +84,9 @@ async def query_range(request: web.Request) -> web.StreamResponse:
     kept = window.clamp(grid, oldest_ms(request, now))
     if kept is None:
         return await send(request, forms.matrix(iter((b"[]",))))
-    answer = await request.app[TSDB].query_range(selector, window.ahead(kept, now), gone(request))
-    return await send(request, forms.matrix(render.range_texts(answer, kept)))
+    answer = render.RangeTexts(kept)
+    await request.app[TSDB].stream_range(selector, window.ahead(kept, now), answer.feed, gone(request))
+    return await send(request, forms.matrix(answer.pieces()))
 
 
 @endpoint("/series")

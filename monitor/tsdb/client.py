@@ -9,7 +9,7 @@ What VictoriaMetrics says about an error stays in the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -24,7 +24,6 @@ from monitor.tsdb.request import below, form, seconds, target
 from monitor.tsdb.selector import NAME, BoundSelector, Matcher, Selector
 
 if TYPE_CHECKING:
-    from monitor.config import Config
     from monitor.tsdb.window import Grid
 
 T = TypeVar("T")
@@ -33,9 +32,10 @@ WRITE_SECONDS = 30.0  # a write of 1 MiB takes 10 ms; what takes this long is st
 WATCH_SECONDS = 5.0  # a page of its own metrics takes a few ms
 DELETE_SECONDS = 60.0  # grows with the number of series
 LISTED_SERIES = 30_000  # -search.maxSeries, as it is by default
+_RANGE = "/api/v1/query_range"
 _END_OF_TIME = "9000000000"  # the year 2255: what VictoriaMetrics can count to
 
-__all__ = ["EVERYTHING", "TSDB", "Refused", "Tsdb", "tsdb_context"]
+__all__ = ["EVERYTHING", "TSDB", "Refused", "Tsdb"]
 
 EVERYTHING = Selector((Matcher(NAME, "!=", ""),))
 
@@ -98,9 +98,21 @@ class Tsdb:
         self, selector: BoundSelector, grid: Grid, left: Callable[[], bool] | None = None
     ) -> bytes:
         """Return the values on *grid*: an answer of ``/api/v1/query_range``.  Errors as of ``query``."""
+        return await self._read(_RANGE, selector.org_id, self._range_form(selector, grid), left)
+
+    async def stream_range(
+        self,
+        selector: BoundSelector,
+        grid: Grid,
+        sink: Callable[[bytes], None],
+        left: Callable[[], bool] | None = None,
+    ) -> None:
+        """Give *sink* what ``query_range`` returns, piece by piece as it comes."""
+        await self._read(_RANGE, selector.org_id, self._range_form(selector, grid), left, sink)
+
+    def _range_form(self, selector: BoundSelector, grid: Grid) -> bytes:
         start, end, step = (seconds(ms) for ms in (grid.start_ms, grid.end_ms, grid.step_ms))
-        body = form("query", (selector,), start=start, end=end, step=step, timeout=self._timeout)
-        return await self._read("/api/v1/query_range", selector.org_id, body, left)
+        return form("query", (selector,), start=start, end=end, step=step, timeout=self._timeout)
 
     async def series(
         self,
@@ -239,11 +251,18 @@ class Tsdb:
         body = form("match[]", selectors, start=start, end=end, timeout=self._timeout)
         return await self._read(path, org_id, body, left)
 
-    async def _read(self, path: str, org_id: str, body: bytes, left: Callable[[], bool] | None) -> bytes:
+    async def _read(
+        self,
+        path: str,
+        org_id: str,
+        body: bytes,
+        left: Callable[[], bool] | None,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> bytes:
         """Ask one organization's question within its share and its time."""
         with self._places.held(org_id):
             answer = await ask(
-                self._reads, target(path, org_id), body, seconds=self._query_seconds, left=left
+                self._reads, target(path, org_id), body, seconds=self._query_seconds, left=left, sink=sink
             )
         if answer.status == 200:
             return answer.body
@@ -276,22 +295,3 @@ def _decoded(answer: bytes, type_: type[T]) -> T:
 
 def _of_agent(org_id: str, agent_id: str) -> BoundSelector:
     return Selector((Matcher("agent_id", "=", agent_id),)).for_tenant(org_id)
-
-
-def tsdb_context(config: Config) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Return the cleanup context that offers the client under ``TSDB`` while the app lives."""
-
-    async def context(app: web.Application) -> AsyncIterator[None]:
-        settings = config.victoriametrics
-        client = Tsdb(
-            settings.write_base,
-            settings.read_base,
-            settings.watch_bases,
-            query_seconds=settings.query_timeout_seconds,
-            concurrent_queries=settings.concurrent_queries_per_org,
-        )
-        app[TSDB] = client
-        yield
-        await client.close()
-
-    return context

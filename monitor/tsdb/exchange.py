@@ -48,8 +48,11 @@ async def ask(
     seconds: float,
     plain: bool = False,
     left: Callable[[], bool] | None = None,
+    sink: Callable[[bytes], None] | None = None,
 ) -> Answer:
     """GET *target*, or POST *body* to it as a form, or as *plain* text.
+
+    With *sink* the body of a success goes there as it comes.
 
     Raises:
         StorageUnavailable: It cannot be reached, or has not answered within *seconds*.
@@ -59,7 +62,13 @@ async def ask(
     content_type = "text/plain" if plain else "application/x-www-form-urlencoded"
     try:
         return await origin.ask(
-            target, body, content_type=content_type, seconds=seconds, most_bytes=ANSWER_BYTES, left=left
+            target,
+            body,
+            content_type=content_type,
+            seconds=seconds,
+            most_bytes=ANSWER_BYTES,
+            left=left,
+            sink=sink,
         )
     except UnreachableError as error:
         raise StorageUnavailable from error

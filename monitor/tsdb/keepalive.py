@@ -1,6 +1,6 @@
 """A small HTTP/1.1 client that keeps its connections: what asking VictoriaMetrics needs, no more.
 
-One request at a time on a connection, answers as whole bodies, bounded in time
+One request at a time on a connection, answers bounded in time
 and size.  Whoever stops waiting closes the connection, which ends the work on
 the other side.  A connection that the server closed while it lay idle costs
 one silent second attempt: all that is asked here may be asked twice.
@@ -54,6 +54,7 @@ class Origin:
         seconds: float,
         most_bytes: int,
         left: Callable[[], bool] | None = None,
+        sink: Callable[[bytes], None] | None = None,
     ) -> Answer:
         """GET *target*, or POST *body* to it.
 
@@ -64,6 +65,7 @@ class Origin:
             seconds: Bound on the whole exchange, kept to a quarter of a second.
             most_bytes: Bound on the answer's body.
             left: Tells whether whoever wanted the answer has gone.
+            sink: Gets the body of an answer with status 200 as it comes, instead of the answer.
 
         Raises:
             UnreachableError: No connection, no answer in time, or no HTTP.
@@ -78,7 +80,7 @@ class Origin:
             if self._look_timer is None:
                 self._look_timer = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
             try:
-                answer = await connection.exchange(request, deadline, most_bytes, left)
+                answer = await connection.exchange(request, deadline, Reader(most_bytes, sink), left)
             finally:
                 self._busy.discard(connection)
             if answer is not None:
@@ -147,14 +149,14 @@ class _Connection(asyncio.Protocol):
         self._left: Callable[[], bool] | None = None
 
     async def exchange(
-        self, request: bytes, deadline: float, most_bytes: int, left: Callable[[], bool] | None
+        self, request: bytes, deadline: float, reader: Reader, left: Callable[[], bool] | None
     ) -> Answer | None:
         """Return the answer, None if the connection ended before its first byte."""
         assert self._transport is not None
         assert self._answer is None, "one request at a time"
         answer: asyncio.Future[Answer | None] = self._loop.create_future()
         self._answer = answer
-        self._reader = Reader(most_bytes)
+        self._reader = reader
         self.reusable = False
         self._deadline, self._left = deadline, left
         try:

@@ -1,9 +1,5 @@
 """Re-encode VictoriaMetrics' answers: the organization out, series in order, values as wanted.  Pure.
 
-A range of 4 MB is not decoded.  It is split where a series' values begin, a
-text that cannot stand inside a JSON string because the quote before its colon
-would be escaped there, and the values are carried over as bytes.
-
 An answer of another form than VictoriaMetrics' raises StorageUnavailable.
 """
 
@@ -17,18 +13,14 @@ from typing import TypeVar
 import msgspec
 
 from monitor.errors import StorageUnavailable
+from monitor.tsdb.matrix import Matrix
 from monitor.tsdb.selector import ORG
 from monitor.tsdb.window import Grid
 
 T = TypeVar("T")
 
 _encoder = msgspec.json.Encoder(order="sorted")
-_labels = msgspec.json.Decoder(dict[str, str])
 
-_VALUES = b'"values":[['
-_METRIC = b'"metric":'
-# After the values of every series but the last.  No label holds this: in a string the quote is escaped.
-_NEXT = b']]},{"metric":{'
 _NO_NUMBER = re.compile(rb'"(?:NaN|[+-]?Inf)"')
 # Prometheus writes numbers from 1e21 on, and below 1e-6, with an exponent, VictoriaMetrics none.
 _EXPONENT = re.compile(rb'"(-?(?:0\.000000[0-9]+|[0-9]{22,}(?:\.[0-9]+)?))"')
@@ -85,40 +77,52 @@ def instant_texts(answer: bytes) -> bytes:
     return b"[%b]" % b",".join(series)
 
 
-def range_numbers(answer: bytes, grid: Grid) -> Iterator[bytes]:
-    """Yield ``{"series":[{"metric":{…},"values":[[1893456000,1.5]]}],"count":1}`` series by series.
+class RangeNumbers:
+    """``{"series":[{"metric":{…},"values":[[1893456000,1.5]]}],"count":1}`` of an answer that arrives.
 
-    Points after the end of *grid* and those that are NaN or ±Inf are left out, and series without any other.
+    Points after the end of the grid and those that are NaN or ±Inf are left out, and series without any other.
     """
-    count = 0
-    yield b'{"series":['
-    for labels, values in _matrix(answer, grid.end_ms):
-        numbers = _numbers(values)
-        if numbers:
-            lead = b"," if count else b""
+
+    def __init__(self, grid: Grid) -> None:
+        """Take the grid that was asked for."""
+        self._matrix = Matrix(grid.end_ms, _numbers)
+        self.feed = self._matrix.feed
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the whole, once all of the answer was fed."""
+        count = 0
+        yield b'{"series":['
+        for labels, numbers in self._matrix.series():
+            if numbers:
+                lead = b"," if count else b""
+                yield b'%b{"metric":%b,"values":[[' % (lead, labels)
+                yield numbers
+                yield b"]]}"
+                count += 1
+        yield b'],"count":%d}' % count
+
+
+class RangeTexts:
+    """A matrix as Prometheus writes it, ``[{"metric":{…},"values":[[1893456000,"1.5"]]}]``, of an answer that arrives.
+
+    Points after the end of the grid are left out.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        """Take the grid that was asked for."""
+        fractional = grid.start_ms % 1000 != 0 or grid.step_ms % 1000 != 0
+        self._matrix = Matrix(grid.end_ms, _padded_texts if fractional else _texts)
+        self.feed = self._matrix.feed
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the whole, once all of the answer was fed."""
+        lead = b"["
+        for labels, texts in self._matrix.series():
             yield b'%b{"metric":%b,"values":[[' % (lead, labels)
-            yield numbers
+            yield texts
             yield b"]]}"
-            count += 1
-        else:
-            yield b""  # a turn for whoever waits between the series
-    yield b'],"count":%d}' % count
-
-
-def range_texts(answer: bytes, grid: Grid) -> Iterator[bytes]:
-    """Yield a matrix as Prometheus writes it: ``[{"metric":{…},"values":[[1893456000,"1.5"]]}]``.
-
-    Points after the end of *grid* are left out.
-    """
-    fractional = grid.start_ms % 1000 != 0 or grid.step_ms % 1000 != 0
-    lead = b"["
-    for labels, values in _matrix(answer, grid.end_ms):
-        texts = _texts(values)
-        yield b'%b{"metric":%b,"values":[[' % (lead, labels)
-        yield _padded(texts) if fractional else texts
-        yield b"]]}"
-        lead = b","
-    yield b"[]" if lead == b"[" else b"]"
+            lead = b","
+        yield b"[]" if lead == b"[" else b"]"
 
 
 def label_sets(answer: bytes) -> list[dict[str, str]]:
@@ -161,37 +165,6 @@ def _vector(answer: bytes) -> Iterator[tuple[bytes, _Sample]]:
         yield _encoder.encode(labels), sample
 
 
-def _matrix(answer: bytes, end_ms: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield labels and values of each series that has any; values are what stands between ``[[`` and ``]]``."""
-    before, *parts = answer.split(_VALUES)
-    if b'"resultType":"matrix"' not in before:
-        raise StorageUnavailable from ValueError("no matrix")
-    series = []
-    for part in parts:
-        metric, end = before.find(_METRIC), part.rfind(_NEXT)
-        if end < 0:  # the last one; from its front every point would be looked at
-            end = part.find(b"]]")
-        if metric < 0 or end < 0:
-            raise StorageUnavailable from ValueError("a series without labels or end")
-        series.append((_read(_labels, before[metric + len(_METRIC) : -1]), part[:end]))
-        before = part[end:]
-    for labels, values in _ordered(series):
-        if kept := _until(values, end_ms):
-            yield _encoder.encode(labels), kept
-
-
-def _until(values: bytes, end_ms: int) -> bytes:
-    """Return ``t,"v"],[t,"v"`` without the points after *end_ms*, which are few."""
-    while True:
-        last = values.rfind(b"],[")
-        start = last + 3 if last >= 0 else 0
-        if round(float(values[start : values.find(b",", start)]) * 1000) <= end_ms:
-            return values
-        if last < 0:
-            return b""
-        values = values[:last]
-
-
 def _numbers(values: bytes) -> bytes:
     """Return ``t,"v"],[t,"v"`` with its values as numbers, without those that are none."""
     if b"N" in values or b"I" in values:  # numbers have no letters
@@ -205,6 +178,10 @@ def _texts(values: bytes) -> bytes:
     if b"0.000000" not in values and _LONG not in values.translate(_DIGITS):
         return values
     return _EXPONENT.sub(lambda found: b'"%b"' % repr(float(found[1])).encode(), values)
+
+
+def _padded_texts(values: bytes) -> bytes:
+    return _padded(_texts(values))
 
 
 def _padded(values: bytes) -> bytes:

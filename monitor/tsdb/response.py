@@ -6,6 +6,7 @@ bounded while it is read, so what is too large is never held whole.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 HEAD_BYTES = 64 * 1024  # of status line and headers; VictoriaMetrics sends below 1 KiB
@@ -35,7 +36,9 @@ class TooLargeError(ExchangeError):
 class Reader:
     """Reads one response: its head, then a body of known length, in chunks, or up to the end."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int, sink: Callable[[bytes], None] | None = None) -> None:
+        """Take the bound of the body, and who gets a successful one as it comes; then the answer has none."""
+        self._sink = sink
         self.begun = False
         self._status = 0
         self.keeps_alive = True
@@ -153,7 +156,10 @@ class Reader:
         if piece:
             self._size += len(piece)
             self._check_size(0)
-            self._pieces.append(piece)
+            if self._sink is not None and self._status == 200:
+                self._sink(piece)
+            else:
+                self._pieces.append(piece)
 
     def _check_size(self, more: int) -> None:
         if self._size + more > self._most:

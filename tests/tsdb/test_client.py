@@ -94,8 +94,9 @@ async def test_points_stand_at_start_and_whole_steps_to_the_millisecond(tsdb, or
     # A sample just at every point, so that every point has a value of its own.
     await stored(tsdb, [f"grid,org_id={org} v={k} {at_ms}" for k, at_ms in enumerate(times)])
 
-    read = await tsdb.query_range(selector("grid_v", org), grid)
-    answer = json.loads(b"".join(render.range_numbers(read, grid)))
+    read = render.RangeNumbers(grid)
+    await tsdb.stream_range(selector("grid_v", org), grid, read.feed)
+    answer = json.loads(b"".join(read.pieces()))
 
     (series,) = answer["series"]
     assert [round(at * 1000) for at, _ in series["values"]] == list(times)

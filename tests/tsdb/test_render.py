@@ -24,12 +24,18 @@ def vector(*series):
     return answer("vector", *({"metric": labels, "value": value} for labels, value in series))
 
 
-def numbers(body):
-    return json.loads(b"".join(render.range_numbers(body, GRID)))
+def fed(answer, body, piece=1 << 20):
+    for at in range(0, len(body), piece):
+        answer.feed(body[at : at + piece])
+    return b"".join(answer.pieces())
+
+
+def numbers(body, piece=1 << 20):
+    return json.loads(fed(render.RangeNumbers(GRID), body, piece))
 
 
 def texts(body):
-    return json.loads(b"".join(render.range_texts(body, GRID)))
+    return json.loads(fed(render.RangeTexts(GRID), body))
 
 
 UP = {"__name__": "up", "org_id": "org_a"}
@@ -76,8 +82,8 @@ def test_points_that_are_no_numbers_are_left_out(word):
 def test_points_after_the_end_are_cut_off(end_ms, kept):
     body = matrix((UP, [[1, "1"], [1.5, "2"], [3, "3"]]), ({**UP, "late": "yes"}, [[9, "1"]]))
 
-    for reencoded in (render.range_numbers, render.range_texts):
-        series = json.loads(b"".join(reencoded(body, Grid(1, end_ms, 1))))
+    for reencoded in (render.RangeNumbers, render.RangeTexts):
+        series = json.loads(fed(reencoded(Grid(1, end_ms, 1)), body))
         series = series["series"] if isinstance(series, dict) else series
         assert [[at for at, _ in one["values"]] for one in series] == ([kept] if kept else [])
 
@@ -116,7 +122,7 @@ def test_prometheus_times_have_three_digits_after_the_point():
         (UP, [[1893456000, "1.5"], [1893456000.5, "1.5"], [1893456000.25, "1"], [1893456000.125, "1"]])
     )
 
-    printed = b"".join(render.range_texts(body, GRID))
+    printed = fed(render.RangeTexts(GRID), body)
 
     assert b'[[1893456000,"1.5"],[1893456000.500,"1.5"],[1893456000.250,"1"],[1893456000.125,"1"]]' in printed
     assert b'"value":[1893456000.500,"2"]' in render.instant_texts(vector((UP, [1893456000.5, "2"])))
@@ -179,8 +185,8 @@ def written(value):
     return format(value, "f") if float(format(value, "f")) == value else format(value, ".400f")
 
 
-@given(st.lists(st.tuples(LABELS, VALUES), max_size=4))
-def test_reencoding_means_the_same_as_decoding_it_all(series):
+@given(st.lists(st.tuples(LABELS, VALUES), max_size=4), st.integers(1, 300))
+def test_reencoding_means_the_same_as_decoding_it_all(series, piece):
     body = matrix(
         *(
             ({**labels, "org_id": "o"}, [[time, written(value)] for time, value in points])
@@ -195,7 +201,7 @@ def test_reencoding_means_the_same_as_decoding_it_all(series):
         if kept:
             expected.append({"metric": shown, "values": kept})
     expected.sort(key=lambda entry: sorted(entry["metric"].items()))
-    given_back = numbers(body)
+    given_back = numbers(body, piece)
     assert sorted(map(json.dumps, given_back["series"])) == sorted(map(json.dumps, by_sorted_keys(expected)))
     assert given_back["count"] == len(expected)
     assert [sorted(entry["metric"].items()) for entry in given_back["series"]] == [
@@ -243,11 +249,14 @@ def test_lists_are_in_order_and_without_the_organization():
         b'{"data":{"resultType":"matrix","result":[{"values":[[1,"1"]]}]}}',
         b'{"data":{"resultType":"matrix","result":[{"metric":{"a":1},"values":[[1,"1"]]}]}}',
         b'{"data":{"resultType":"matrix","result":[{"metric":{"a":"1"},"values":[[1,"1"',
+        b'{"data":{"resultType":"matrix","result":[{"metric":{"a":"1"},"values":[["x","1"]]}]}}',
     ],
 )
-def test_an_answer_of_another_form_is_a_failure_of_the_storage(body):
+@pytest.mark.parametrize("piece", [1, 1000])
+@pytest.mark.parametrize("reencoded", [render.RangeNumbers, render.RangeTexts])
+def test_an_answer_of_another_form_is_a_failure_of_the_storage(reencoded, body, piece):
     with pytest.raises(StorageUnavailable):
-        list(render.range_numbers(body, GRID))
+        fed(reencoded(GRID), body, piece)
 
 
 @pytest.mark.parametrize(

@@ -114,3 +114,30 @@ def test_what_is_no_http_is_refused(sent):
 def test_a_body_above_the_bound_is_refused_before_it_is_held(sent):
     with pytest.raises(TooLargeError):
         Reader(100).feed(sent)
+
+
+@pytest.mark.parametrize(("_name", "sent", "answer", "_keeps_alive"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize("piece", [1, 7, 1000])
+def test_a_sink_gets_the_body_of_a_success_and_of_nothing_else(_name, sent, answer, _keeps_alive, piece):
+    came = []
+    reader = Reader(1000, came.append)
+
+    for at in range(0, len(sent), piece):
+        reader.feed(sent[at : at + piece])
+
+    if answer.status == 200:
+        assert (b"".join(came), reader.answer) == (answer.body, Answer(200, b""))
+    else:
+        assert (came, reader.answer) == ([], answer)
+
+
+def test_a_sink_gets_no_more_than_the_bound():
+    came = []
+    reader = Reader(4, came.append)
+
+    reader.feed(b"HTTP/1.1 200 OK\r\n\r\nabc")
+
+    with pytest.raises(TooLargeError):
+        reader.feed(b"def")
+
+    assert came == [b"abc"]
