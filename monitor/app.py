@@ -32,6 +32,7 @@ from monitor.alerts.live import gauge
 from monitor.alerts.live.turn import LIVE, Live
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
+from monitor.auth.lookups import lookups_context
 from monitor.auth.middleware import authentication, public, security_of
 from monitor.commands import poll
 from monitor.config import CONFIG, ConfigFile
@@ -86,6 +87,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
     app.cleanup_ctx.append(journal_context)
     app.cleanup_ctx.append(background(TICK_SECONDS, keep_leases))
     if role in ("web", "all"):
+        app.cleanup_ctx.append(lookups_context)
         app.cleanup_ctx.append(ingest_context)
         app.cleanup_ctx.append(inventory_context)
         app.cleanup_ctx.append(wakeups_context(config))

@@ -16,6 +16,7 @@ from aiohttp import web
 
 from monitor.auth import credentials, store, tokens
 from monitor.auth.last_used import note
+from monitor.auth.lookups import LOOKUPS
 from monitor.auth.models import (
     AGENT,
     AGENT_TOKEN_HASH,
@@ -167,8 +168,7 @@ async def _tenant_of(
     if kind == "api_key":
         if not tokens.API_KEY.fullmatch(text):
             return None
-        async with connection(request.app) as conn:
-            return await store.tenant_by_api_key(conn, tokens.digest(text))
+        return await request.app[LOOKUPS].tenant(tokens.digest(text))
     session = tokens.verify(text, request.app[CONFIG].config.auth.jwt_secrets, time.time())
     if session is None:
         return None

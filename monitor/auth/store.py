@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from ipaddress import IPv4Address, IPv6Address
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from monitor.auth.models import AgentCaller, ApiKey, Organization, Plan, Role, Tenant, UserLogin
@@ -12,6 +13,8 @@ from monitor.db.postgres import found
 
 if TYPE_CHECKING:
     from monitor.db.postgres import Connection
+
+KEYS = 4  # looked up at once; a statement for any number of them would be planned anew each time
 
 
 async def tenant_by_session(
@@ -27,8 +30,7 @@ async def tenant_by_session(
         SELECT u.id AS subject_id, u.email AS name, u.role, u.must_change_password,
                o.id AS org_id, o.name AS org_name, o.plan, o.suspended,
                o.metrics_retention_seconds, o.logs_retention_seconds,
-               ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden)
-                   AS hidden_agents
+        ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden) AS hidden_agents
         FROM users u JOIN organizations o ON o.id = u.org_id
         WHERE u.id = $2 AND u.org_id = $1 AND (u.tokens_valid_from <= $3::float8 OR u.kept_jti = $4)
         """,
@@ -40,21 +42,19 @@ async def tenant_by_session(
     return None if row is None else Tenant(kind="user", jti=jti or None, **row)
 
 
-async def tenant_by_api_key(conn: Connection, key_hash: bytes) -> Tenant | None:
-    """Return the API key with this SHA-256; it acts as a member."""
-    row = await conn.fetchrow(
+async def tenants_by_api_key(conn: Connection, key_hashes: Sequence[bytes]) -> dict[bytes, Tenant]:
+    """Return the API keys with these SHA-256, KEYS at the most, by them; they act as members."""
+    rows = await conn.fetch(
         """
-        SELECT k.id AS subject_id, k.name,
-               o.id AS org_id, o.name AS org_name, o.plan, o.suspended,
+        SELECT k.key_hash, k.id AS subject_id, k.name, o.id AS org_id, o.name AS org_name, o.plan, o.suspended,
                o.metrics_retention_seconds, o.logs_retention_seconds,
-               ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden)
-                   AS hidden_agents
+        ARRAY(SELECT d.agent_id FROM agent_deletions d WHERE d.org_id = o.id AND d.hidden) AS hidden_agents
         FROM api_keys k JOIN organizations o ON o.id = k.org_id
-        WHERE k.key_hash = $1
+        WHERE k.key_hash IN ($1, $2, $3, $4)
         """,
-        key_hash,
+        *islice(cycle(key_hashes), KEYS),
     )
-    return None if row is None else Tenant(kind="api_key", role="member", **row)
+    return {row.pop("key_hash"): Tenant(kind="api_key", role="member", **row) for row in map(dict, rows)}
 
 
 async def agent_by_token(conn: Connection, token_hash: bytes) -> AgentCaller | None:

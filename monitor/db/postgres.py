@@ -89,6 +89,14 @@ async def transaction(app: web.Application) -> AsyncIterator[Connection]:
         yield conn
 
 
+def is_open(conn: Connection) -> bool:
+    """Return whether a lent connection that was kept for a while still lives."""
+    try:
+        return not conn.is_closed()
+    except asyncpg.InterfaceError:  # the pool has taken it back because it ended
+        return False
+
+
 def found(row: T | None) -> T:
     """Return *row*, or raise NotFound: absence is an answer of the query."""
     if row is None:

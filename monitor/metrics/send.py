@@ -1,7 +1,7 @@
 """Send an answer that may be large: in pieces, compressed where the client takes it.
 
-A small answer is one response with its length.  A large one goes out while it
-is made, so it is never held twice, and other requests get their turns between.
+A small answer is one response with its length.  A large one goes out in several
+writes, so it is never held twice, and other requests get their turns between.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import Iterator
+from itertools import chain
 from typing import Protocol
 
 import zstandard
@@ -35,16 +36,16 @@ async def send(request: web.Request, pieces: Iterator[bytes]) -> web.StreamRespo
     second = next(batches, None)
     if second is None and len(first) < COMPRESS_BYTES:
         return web.Response(body=first, content_type="application/json")
-    response = web.StreamResponse(headers={"Vary": "Accept-Encoding"})
-    response.content_type = "application/json"
     coding = content_coding(request.headers.get("Accept-Encoding", ""))
     compressor = _compressor(coding)
-    if compressor:
-        response.headers["Content-Encoding"] = coding
-    elif second is None:
-        response.content_length = len(first)
+    headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": coding} if compressor else {})
+    if second is None:
+        body = compressor.compress(first) + compressor.flush() if compressor else first
+        return web.Response(body=body, headers=headers, content_type="application/json")
+    response = web.StreamResponse(headers=headers)
+    response.content_type = "application/json"
     await response.prepare(request)
-    for batch in _joined(first, second, batches):
+    for batch in chain((first, second), batches):
         await response.write(compressor.compress(batch) if compressor else batch)
         await asyncio.sleep(0)
     await response.write_eof(compressor.flush() if compressor else b"")
@@ -79,10 +80,3 @@ def _batches(pieces: Iterator[bytes]) -> Iterator[bytes]:
             batch, size = [], 0
     if batch:
         yield b"".join(batch)
-
-
-def _joined(first: bytes, second: bytes | None, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    if second is not None:
-        yield second
-        yield from rest

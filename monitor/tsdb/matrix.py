@@ -8,6 +8,8 @@ there; the values are carried over as bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,14 +17,30 @@ from monitor.errors import StorageUnavailable
 from monitor.tsdb.selector import ORG
 
 _encoder = msgspec.json.Encoder(order="sorted")
-_labels = msgspec.json.Decoder(dict[str, str])
+_decoder = msgspec.json.Decoder(dict[str, str])
 
 _KIND = b'"resultType":"matrix"'
 _METRIC = b'"metric":'
 _VALUES = b'"values":[['
-# After the values of every series but the last.
-_NEXT = b']]},{"metric":{'
+_BRACE = b"{"  # no values have one: it is the next series', or belongs to what follows the last
+_NEXT = b"]]},{"  # after the values of every series but the last
 _END = b"]]"
+
+
+class Labels(NamedTuple):
+    """A series' labels without the organization: as they sort, and as JSON."""
+
+    pairs: list[tuple[str, str]]
+    text: bytes
+
+
+# A dashboard that refreshes asks for the same series again, and this is a fifth of what re-encoding costs.
+@lru_cache(4096)
+def labels_of(metric: bytes) -> Labels:
+    """Return the labels that *metric*, JSON of VictoriaMetrics', has."""
+    labels = _decoder.decode(metric)
+    labels.pop(ORG, None)
+    return Labels(sorted(labels.items()), _encoder.encode(labels))
 
 
 class Matrix:
@@ -34,8 +52,8 @@ class Matrix:
         self._converted = converted
         self._rest = bytearray()  # from the end of the last series on, or from its values on
         self._looked = 0  # so far the rest was searched in vain
-        self._labels: dict[str, str] | None = None  # of the series whose values come
-        self._series: list[tuple[list[tuple[str, str]], bytes, bytes]] = []
+        self._labels: Labels | None = None  # of the series whose values come
+        self._series: list[tuple[Labels, bytes]] = []
         self._begun = False
         self._error: Exception | None = None
 
@@ -60,23 +78,25 @@ class Matrix:
             self._finish()
         except ValueError as error:
             raise StorageUnavailable from error
-        self._series.sort(key=lambda one: one[0])
-        return [(labels, values) for _, labels, values in self._series]
+        self._series.sort(key=lambda one: one[0].pairs)
+        return [(labels.text, values) for labels, values in self._series]
 
     def _read(self) -> None:
-        rest, at = self._rest, 0
+        rest, at, looked = self._rest, 0, self._looked
         while True:
-            mark = _VALUES if self._labels is None else _NEXT
-            found = rest.find(mark, max(at, self._looked))
+            mark = _VALUES if self._labels is None else _BRACE
+            found = rest.find(mark, looked)
             if found < 0:
+                looked = max(at, len(rest) - len(mark) + 1)
                 break
+            looked = found + len(mark)
             if self._labels is None:
                 self._begin(bytes(rest[at:found]))
-                at = found + len(_VALUES)
-            else:
-                self._keep(bytes(rest[at:found]))
-                at = found
-        self._looked = max(0, len(rest) - at - len(mark) + 1)
+                at = looked
+            elif rest.startswith(_NEXT, (end := looked - len(_NEXT))):
+                self._keep(bytes(rest[at:end]))
+                at = end
+        self._looked = looked - at
         del rest[:at]
 
     def _begin(self, head: bytes) -> None:
@@ -86,8 +106,7 @@ class Matrix:
         metric = head.find(_METRIC)
         if metric < 0:
             raise ValueError("a series without labels")
-        self._labels = _labels.decode(head[metric + len(_METRIC) : -1])
-        self._labels.pop(ORG, None)
+        self._labels = labels_of(head[metric + len(_METRIC) : -1])
 
     def _check_kind(self, head: bytes) -> None:
         if _KIND not in head:
@@ -97,9 +116,8 @@ class Matrix:
     def _keep(self, values: bytes) -> None:
         assert self._labels is not None
         labels, self._labels = self._labels, None
-        self._looked = 0
         if kept := _until(values, self._end_ms):
-            self._series.append((sorted(labels.items()), _encoder.encode(labels), self._converted(kept)))
+            self._series.append((labels, self._converted(kept)))
 
     def _finish(self) -> None:
         """Keep the last series."""

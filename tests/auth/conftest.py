@@ -16,6 +16,7 @@ from aiohttp import web
 from monitor.auth import provision, tokens
 from monitor.auth import routes as auth_routes
 from monitor.auth.last_used import last_used
+from monitor.auth.lookups import lookups_context
 from monitor.auth.middleware import authentication
 from monitor.config import CONFIG, Auth, Config, Postgres, Server, VictoriaMetrics
 from monitor.db.postgres import POOL
@@ -65,6 +66,7 @@ def serve(servers: Any) -> Serve:
         app[CONFIG] = SimpleNamespace(config=config)  # type: ignore[misc]
         app[POOL] = pool
         app.cleanup_ctx.append(last_used)
+        app.cleanup_ctx.append(lookups_context)
         app.add_routes(auth_routes.routes)
         app.add_routes(probes)
         runner = web.AppRunner(app)
