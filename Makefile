@@ -55,7 +55,7 @@ types: $(ENVIRONMENT) ## Check the types, the dashboard's against the API's desc
 bench: setup ## Run every benchmark
 	@set -e; for file in benchmarks/*.py; do \
 		name=$$(basename $$file .py); \
-		if [ $$name != chaos ] && [ $$name != deletion ] && [ $$name != faults ] && grep -q __main__ $$file; then \
+		if [ $$name != chaos ] && [ $$name != deletion ] && [ $$name != faults ] && [ $$name != bare ] && grep -q __main__ $$file; then \
 			echo "== $$name"; $(BIN)/python -m benchmarks.$$name; \
 		fi; \
 	done

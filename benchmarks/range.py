@@ -1,9 +1,9 @@
-"""Range queries through the service, through vmauth, and straight to VictoriaMetrics.
+"""Range queries through the service, through vmauth, through bare aiohttp, and straight to VictoriaMetrics.
 
     python -m benchmarks.range [--seconds 1.0] [--rounds 3]
 
 The same organization's same series over the same minutes, by the same client; the
-three take turns, so what else the machine does hits all.  Medians over the rounds.
+four take turns, so what else the machine does hits all.  Medians over the rounds.
 Prints a table, then one JSON object; about a minute with the defaults.
 """
 
@@ -53,6 +53,7 @@ SHAPES = (
     Shape("100x2000", "bench_value", 2_000),
 )
 CONNECTIONS = (1, 8)
+BARE = Path(__file__).with_name("bare.py")
 
 
 class Target(NamedTuple):
@@ -73,10 +74,9 @@ class Result(NamedTuple):
     bytes_each: int
 
 
-class VmauthServer(Server):
-    """A vmauth that holds one organization's label before VictoriaMetrics, as the service does."""
+class Proxy(Server):
+    """A program that passes requests on to VictoriaMetrics."""
 
-    name: ClassVar[str] = "vmauth"
     stop_signal: ClassVar[signal.Signals] = signal.SIGTERM
     stop_seconds: ClassVar[float] = 5.0
 
@@ -84,6 +84,20 @@ class VmauthServer(Server):
         """Give the folder of its files and the URL that it passes requests on to."""
         super().__init__(folder)
         self._upstream = upstream
+
+    async def _answers(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection(LOOPBACK, self.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+
+class VmauthServer(Proxy):
+    """A vmauth that holds one organization's label before VictoriaMetrics, as the service does."""
+
+    name: ClassVar[str] = "vmauth"
 
     @property
     def program(self) -> Path:
@@ -100,13 +114,24 @@ class VmauthServer(Server):
             death_signal=self.stop_signal,
         )
 
-    async def _answers(self) -> bool:
-        try:
-            _, writer = await asyncio.open_connection(LOOPBACK, self.port)
-        except OSError:
-            return False
-        writer.close()
-        return True
+
+class BareServer(Proxy):
+    """``benchmarks.bare``: aiohttp that does nothing else."""
+
+    name: ClassVar[str] = "bare"
+
+    @property
+    def program(self) -> Path:
+        """The interpreter that runs this."""
+        return Path(sys.executable).resolve()
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        return spawn(
+            [sys.executable, "-P", str(BARE), str(self.port), self._upstream],
+            work_dir=self.work_dir,
+            log=self.log,
+            death_signal=self.stop_signal,
+        )
 
 
 def request_of(path: str, parameters: dict[str, Any], headers: str = "") -> bytes:
@@ -114,8 +139,8 @@ def request_of(path: str, parameters: dict[str, Any], headers: str = "") -> byte
     return f"GET {path}?{urlencode(parameters)} HTTP/1.1\r\nHost: {LOOPBACK}\r\n{headers}\r\n".encode()
 
 
-def targets(stack: Stack, vmauth_port: int, end: int) -> Iterator[Target]:
-    """Yield the three ways to the same series."""
+def targets(stack: Stack, vmauth_port: int, bare_port: int, end: int) -> Iterator[Target]:
+    """Yield the four ways to the same series."""
     own, direct = {}, {}
     for shape in SHAPES:
         window = {"start": end - (shape.points - 1) * STEP_SECONDS, "end": end, "step": f"{STEP_SECONDS}s"}
@@ -126,12 +151,9 @@ def targets(stack: Stack, vmauth_port: int, end: int) -> Iterator[Target]:
     key = f"X-API-Key: {stack.api_key}\r\n"
     basic = "Authorization: Basic dTpw\r\n"  # u:p
     service, storage = urlsplit(stack.service.url), urlsplit(stack.victoriametrics.url)
-    yield Target(
-        "direct",
-        LOOPBACK,
-        storage.port or 0,
-        {name: request_of("/api/v1/query_range", query | label) for name, query in direct.items()},
-    )
+    asked = {name: request_of("/api/v1/query_range", query | label) for name, query in direct.items()}
+    yield Target("direct", LOOPBACK, storage.port or 0, asked)
+    yield Target("bare", LOOPBACK, bare_port, asked)
     yield Target(
         "vmauth",
         LOOPBACK,
@@ -201,27 +223,33 @@ async def asking(target: Target, request: bytes, deadline: float, latencies: lis
 
 
 @asynccontextmanager
-async def vmauth(folder: Path, stack: Stack) -> AsyncIterator[int]:
-    """Run vmauth in front of the stack's VictoriaMetrics; gives its port."""
-    upstream = f"{stack.victoriametrics.url}/?extra_label=org_id%3D{stack.org_id}"
+async def proxies(stack: Stack) -> AsyncIterator[tuple[int, int]]:
+    """Run vmauth and bare aiohttp in front of the stack's VictoriaMetrics; gives their ports."""
+    folder, url = stack.victoriametrics.data_dir.parent, stack.victoriametrics.url
     async with AsyncExitStack() as stop:
-        server = VmauthServer(folder, upstream)
-        stop.push_async_callback(server.stop)
-        await server.start()
-        yield server.port
+        servers = (
+            VmauthServer(folder / "vmauth", f"{url}/?extra_label=org_id%3D{stack.org_id}"),
+            BareServer(folder / "bare", url),
+        )
+        for server in servers:
+            stop.push_async_callback(server.stop)
+            await server.start()
+        yield servers[0].port, servers[1].port
 
 
-async def measured(stack: Stack, vmauth_port: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
+async def measured(
+    stack: Stack, vmauth_port: int, bare_port: int, seconds: float, rounds: int
+) -> list[dict[str, Any]]:
     """Return one row for each shape and number of connections."""
     end = int(time.time()) // STEP_SECONDS * STEP_SECONDS - 600
     await store(stack, end)
-    asked = list(targets(stack, vmauth_port, end))
+    asked = list(targets(stack, vmauth_port, bare_port, end))
     rows = []
     for shape in SHAPES:
         for connections in CONNECTIONS:
             results: dict[str, list[Result]] = {target.name: [] for target in asked}
             for number in range(rounds):
-                for target in asked[number % 3 :] + asked[: number % 3]:  # none is always first
+                for target in asked[number % 4 :] + asked[: number % 4]:  # none is always first
                     results[target.name].append(await round_of(target, shape, connections, seconds))
             rows.append(row_of(shape, connections, results))
     return rows
@@ -236,29 +264,28 @@ def row_of(shape: Shape, connections: int, results: dict[str, list[Result]]) -> 
         row[f"{name}_p99_ms"] = round(statistics.median(result.p99_ms for result in rounds), 3)
     row["service_bytes"] = results["service"][0].bytes_each
     row["rps_of_vmauth"] = round(row["service_rps"] / row["vmauth_rps"], 3)
-    row["rps_of_direct"] = round(row["service_rps"] / row["direct_rps"], 3)
+    row["bare_of_vmauth"] = round(row["bare_rps"] / row["vmauth_rps"], 3)
     row["p50_of_direct"] = round(row["service_p50_ms"] / row["direct_p50_ms"], 3)
     return row
 
 
 async def run(seconds: float, rounds: int) -> None:
     """Start everything, measure, print."""
-    async with started_stack() as stack:
-        folder = stack.victoriametrics.data_dir.parent / "vmauth"
-        async with vmauth(folder, stack) as port:
-            rows = await measured(stack, port, seconds, rounds)
+    async with started_stack() as stack, proxies(stack) as (vmauth_port, bare_port):
+        rows = await measured(stack, vmauth_port, bare_port, seconds, rounds)
     print_table(
         [
             "shape",
             "connections",
             "direct_rps",
+            "bare_rps",
             "vmauth_rps",
             "service_rps",
             "direct_p50_ms",
             "vmauth_p50_ms",
             "service_p50_ms",
             "rps_of_vmauth",
-            "rps_of_direct",
+            "bare_of_vmauth",
             "p50_of_direct",
         ],
         rows,
