@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from monitor.db.postgres import Pool
 from monitor.logs.engine import Engine
@@ -104,3 +108,30 @@ async def test_what_takes_more_reading_than_allowed_is_given_up(pool: Pool, api:
         (3, "found"),
     ]
     await engine.close()
+
+
+STAND_BACK = """
+import os
+from monitor.logs import engine
+before = os.sched_getaffinity(0)
+{change}
+engine._stand_back()
+print(os.sched_getscheduler(0) == os.SCHED_IDLE, os.nice(0), len(before) - len(os.sched_getaffinity(0)))
+"""
+FORBIDDEN = """
+def forbidden(*_):
+    raise PermissionError
+os.sched_setscheduler = forbidden
+"""
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["allowed", "forbidden"])
+def test_deep_searches_stand_back_as_far_as_they_may(allowed: bool):
+    code = STAND_BACK.format(change="" if allowed else FORBIDDEN)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    *logged, printed = run.stdout.splitlines()
+
+    processors = len(os.sched_getaffinity(0))
+    assert printed == (f"True 0 {processors // 2}" if allowed else "False 10 0")
+    assert ("deep searches cannot stand back" in "".join(logged)) is not allowed
