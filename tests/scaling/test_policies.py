@@ -164,7 +164,7 @@ async def test_gpu_types_are_there_on_the_pro_plan(api, policy_type):
 
 
 async def test_a_change_leaves_what_it_does_not_name(api):
-    policy = await new_policy(api, docker(maxReplicasPerHost=3, lbPoolRef="pool-1"))
+    policy = await new_policy(api, docker(enabled=False, maxReplicasPerHost=3, lbPoolRef="pool-1"))
 
     after = await changed(api, policy, maxReplicas=7, lbPoolRef=None)
 
@@ -173,13 +173,13 @@ async def test_a_change_leaves_what_it_does_not_name(api):
 
 
 async def test_a_policy_that_was_read_can_be_sent_back(api):
-    policy = await new_policy(api, docker())
+    policy = await new_policy(api, docker(enabled=False))
 
     assert await changed(api, policy, **policy) == policy
 
 
 async def test_null_unsets_what_may_be_absent_and_leaves_the_rest(api):
-    policy = await new_policy(api, docker(memoryTargetPercent=70, agentId="agent_1"))
+    policy = await new_policy(api, docker(enabled=False, memoryTargetPercent=70, agentId="agent_1"))
     nulls = dict.fromkeys(("name", "cpuTargetPercent", "agentId", "maxReplicas", "dryRun", "runtime"))
 
     after = await changed(api, policy, **nulls)
@@ -201,7 +201,7 @@ async def test_null_unsets_what_may_be_absent_and_leaves_the_rest(api):
     ids=str,
 )
 async def test_a_wrong_change_is_named_and_changes_nothing(api, fields, field):
-    policy = await new_policy(api, docker())
+    policy = await new_policy(api, docker(enabled=False))
 
     async with api.put(f"{POLICIES}/{policy['id']}", json={"name": "other", **fields}) as response:
         assert response.status == 400
