@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -231,6 +232,36 @@ async def test_sighup_brings_new_limits_to_every_worker(program, pool, make_org)
 
     await until(everywhere)
     assert before == 200
+
+
+async def test_sighup_brings_lines_of_every_request_with_the_level_debug(servers, tmp_path):
+    [listen] = free_ports(1)
+    values = settings(servers, server={"listen": f"127.0.0.1:{listen}"})
+    config = tmp_path / "monitor.yaml"
+    config.write_text(yaml.safe_dump(values))
+    process = await start(config, "--role", "web")
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{listen}") as client:
+
+            async def asked(request_id: str) -> bool:
+                async with client.get("/healthz", headers={"X-Request-Id": request_id}) as response:
+                    return response.status == 200
+
+            await until(lambda: asked("at-info"))
+            config.write_text(yaml.safe_dump({**values, "log": {"level": "debug", "format": "json"}}))
+            process.send_signal(signal.SIGHUP)
+            lines = [await process.stderr.readline()]
+            while b"at-debug" not in lines[-1]:
+                await asked("at-debug")
+                with contextlib.suppress(TimeoutError):
+                    lines.append(await asyncio.wait_for(process.stderr.readline(), 0.2))
+    finally:
+        process.kill()
+        await process.communicate()
+
+    assert not any(b"at-info" in line for line in lines)
+    shown = json.loads(lines[-1])
+    assert (shown["event"], shown["path"], shown["status"]) == ("request", "/healthz", 200)
 
 
 async def test_sigterm_ends_every_process_within_seconds(servers, tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, cast
 
 from msgspec import Struct
@@ -143,10 +144,16 @@ def parse(text: str, field: str = "metric") -> Selector:
             (from 1), and what to use instead where a metric gives the same.
     """
     try:
-        _check_text(text)
-        return _read(text)
+        return _parsed(text)
     except SelectorError as reason:
         raise BadRequest(str(reason), field=field) from None
+
+
+# A dashboard that refreshes asks with the same selectors again.
+@lru_cache(512)
+def _parsed(text: str) -> Selector:
+    _check_text(text)
+    return _read(text)
 
 
 def series_text(labels: Mapping[str, str]) -> str:

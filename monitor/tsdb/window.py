@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Final
 
 from msgspec import Struct
@@ -71,6 +72,7 @@ def time_ms(seconds: float, field: str) -> int:
     return int(whole) * 1000 + round(fraction * 1000)
 
 
+@lru_cache(256)
 def step_ms(text: str, field: str = "step") -> int:
     """Return the step that *text* says, a Prometheus duration or seconds, in milliseconds.
 

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from monitor.errors import BadRequest, NotFound, ServiceError
 from monitor.web.codec import encode
+from monitor.web.log import shows_debug
 from monitor.web.observe import observe_request
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -88,14 +89,16 @@ async def errors(request: web.Request, handler: Handler) -> web.StreamResponse:
         response.headers["Server"] = "monitor"
     seconds = time.monotonic() - started
     observe_request(request, response.status, seconds)
-    line = log.info if response.status >= 400 or seconds > SLOW_SECONDS else log.debug
-    line(
-        "request",
-        request_id=request_id,
-        method=request.method,
-        path=request.path,
-        status=response.status,
-        seconds=round(seconds, 4),
-        org_id=request.get(ORG_ID),
-    )
+    worth_a_line = response.status >= 400 or seconds > SLOW_SECONDS
+    if worth_a_line or shows_debug():
+        line = log.info if worth_a_line else log.debug
+        line(
+            "request",
+            request_id=request_id,
+            method=request.method,
+            path=request.path,
+            status=response.status,
+            seconds=round(seconds, 4),
+            org_id=request.get(ORG_ID),
+        )
     return response
