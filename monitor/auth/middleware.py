@@ -144,6 +144,15 @@ async def authentication(request: web.Request, handler: Handler) -> web.StreamRe
     return await handler(request)
 
 
+async def admit_again(request: web.Request) -> None:
+    """Ask once more whether the tenant may do what *request* asked for: for answers that go on and on.
+
+    Raises:
+        ServiceError: As at first, if the tenant may not any more.
+    """
+    await _admit_tenant(request, access_of(request.match_info.handler))
+
+
 async def _admit_tenant(request: web.Request, access: Access) -> None:
     presented = credentials.presented(request.headers, api_key_bearer=access.api_key_bearer)
     for kind, text in presented:

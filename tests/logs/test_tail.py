@@ -13,8 +13,10 @@ from typing import Any
 import aiohttp
 import pytest
 import zstandard
+from aiohttp import web
 
 from monitor.db.postgres import Pool
+from monitor.errors import StorageUnavailable
 from monitor.logs.tail import store
 from monitor.logs.tail.lines import receive
 from monitor.logs.tail.lines.feeds import FEEDS
@@ -660,6 +662,64 @@ async def test_of_several_agents_one_has_to_be_named(api: Api, agent: Agent, mak
 async def test_a_viewer_may_watch(viewer: Api, agent: Agent):
     async with watching(viewer) as stream:
         await connected(stream)
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Viewers are asked for their rights every 50 ms."""
+    monkeypatch.setattr("monitor.logs.tail.lines.show.PING_SECONDS", 0.05)
+
+
+async def test_a_revoked_key_ends_its_tails_alone(soon: None, api: Api, agent: Agent, admin: Api, make_api):
+    kept = await make_api(org_id=api.org_id)
+    async with watching(api, follow=1) as viewer, watching(kept, follow=1) as bystander:
+        request_id = await connected(viewer)
+        await sent(agent, request_id, numbered(0, 2))
+        assert await viewer.lines(2) == ["line 0", "line 1"]
+        keys = await admin.json("/api/v1/settings/api-keys")
+        [mine] = [key["id"] for key in keys if api.secret.startswith(key["prefix"])]
+        async with admin.delete(f"/api/v1/settings/api-keys/{mine}") as response:
+            assert response.status == 204
+
+        last = (await viewer.rest())[-1]
+
+        await sent(agent, request_id, numbered(2, 1))
+        assert await bystander.lines(3) == ["line 0", "line 1", "line 2"]
+    assert (last.kind, last.body) == ("error", {"error": "unauthorized"})
+
+
+async def test_a_smaller_plan_ends_the_tails(soon: None, api: Api, agent: Agent, pool: Pool):
+    async with watching(api, follow=1) as viewer:
+        await connected(viewer)
+        await pool.execute("UPDATE organizations SET plan = 'free' WHERE id = $1", api.org_id)
+        assert (await viewer.rest())[-1].body == {"error": "Log streaming is available on the Pro plan"}
+
+
+async def test_a_user_who_is_deleted_sees_no_more_lines(soon: None, viewer: Api, agent: Agent, admin: Api):
+    async with watching(viewer, follow=1) as stream:
+        await connected(stream)
+        me = (await viewer.json("/api/v1/me"))["id"]
+        async with admin.delete(f"/api/v1/settings/users/{me}") as response:
+            assert response.status == 204
+        assert (await stream.rest())[-1].body == {"error": "unauthorized"}
+
+
+async def test_a_tail_goes_on_while_nobody_can_say_whose_it_is(
+    soon: None, api: Api, agent: Agent, monkeypatch: pytest.MonkeyPatch
+):
+    asked = 0
+
+    async def away(request: web.Request) -> None:
+        nonlocal asked
+        asked += 1
+        raise StorageUnavailable
+
+    monkeypatch.setattr("monitor.logs.tail.lines.show.admit_again", away)
+    async with watching(api, follow=1) as viewer:
+        request_id = await connected(viewer)
+        await until(lambda: asked >= 3)
+        await sent(agent, request_id, numbered(0, 1))
+        assert await viewer.lines(1) == ["line 0"]
 
 
 async def test_an_old_client_of_http_1_0_gets_the_events_bare(api: Api, agent: Agent, app: Service):

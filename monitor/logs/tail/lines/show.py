@@ -1,4 +1,8 @@
-"""Serve one viewer: connected, waiting, lines, and why it ends."""
+"""Serve one viewer: connected, waiting, lines, and why it ends.
+
+Whether the viewer still may is asked with every ping: who has lost the right (a revoked
+key, another plan, an expired session) sees lines for a quarter of a minute more at most.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,9 @@ import contextlib
 from aiohttp import web
 from prometheus_client import Counter
 
+from monitor.auth.middleware import admit_again
 from monitor.db.postgres import connection
-from monitor.errors import StorageUnavailable
+from monitor.errors import OrgSuspended, ServiceError, StorageUnavailable
 from monitor.logs.tail.lines import store
 from monitor.logs.tail.lines.events import event, place_id
 from monitor.logs.tail.lines.feeds import FEEDS, ROWS_A_READ, Feed, Viewer
@@ -35,7 +40,7 @@ async def show(request: web.Request, watched: Request, next_seq: int) -> web.Str
     feeds = request.app[FEEDS]
     with feeds.watching(watched, viewer) as feed:
         try:
-            await _serve(request.app, feed, viewer)
+            await _serve(request, feed, viewer)
         finally:
             viewer.live = False
     with contextlib.suppress(StorageUnavailable):
@@ -44,13 +49,20 @@ async def show(request: web.Request, watched: Request, next_seq: int) -> web.Str
     return stream.response
 
 
-async def _serve(app: web.Application, feed: Feed, viewer: Viewer) -> None:
+async def _serve(request: web.Request, feed: Feed, viewer: Viewer) -> None:
     """Return when the client has left or was told why the stream ends."""
-    stream = viewer.stream
+    app, stream, loop = request.app, viewer.stream, asyncio.get_running_loop()
+    ping_at = loop.time() + PING_SECONDS
     if feed.request is not None and not feed.request.opened:
         stream.send_events(event("waiting", Waiting("waiting for the agent")))
     while not stream.is_gone:
         viewer.wake.clear()
+        if loop.time() >= ping_at:
+            ping_at = loop.time() + PING_SECONDS
+            stream.send(_PING)
+            if refusal := await _refusal(request):
+                stream.send_events(refusal)
+                return
         if app[FEEDS].closed:
             stream.send_events(event("end", End("shutdown")))
             return
@@ -63,15 +75,22 @@ async def _serve(app: web.Application, feed: Feed, viewer: Viewer) -> None:
             stream.send_events(_last_event(feed.request))
             return
         else:
-            await _wait(viewer)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(ping_at):
+                    await viewer.wake.wait()
 
 
-async def _wait(viewer: Viewer) -> None:
+async def _refusal(request: web.Request) -> bytes | None:
+    """Return the last event for a viewer who may not watch any more; None if he may, or nobody knows."""
     try:
-        async with asyncio.timeout(PING_SECONDS):
-            await viewer.wake.wait()
-    except TimeoutError:
-        viewer.stream.send(_PING)
+        await admit_again(request)
+    except StorageUnavailable:
+        return None
+    except OrgSuspended:
+        return event("end", End("suspended"))
+    except ServiceError as error:
+        return event("error", Failed(error.text))
+    return None
 
 
 def _last_event(request: Request) -> bytes:
