@@ -28,7 +28,7 @@ import monitor.prometheus.write
 import monitor.scaling.routes
 import monitor.settings.channel_routes
 import monitor.settings.routes
-from monitor.alerts.live import gauge
+from monitor.alerts.live import forget, gauge
 from monitor.alerts.live.turn import LIVE, Live
 from monitor.auth.last_used import last_used
 from monitor.auth.login import forget_old_failures
@@ -107,6 +107,7 @@ def make_app(config_file: ConfigFile, role: Role = "all") -> web.Application:
         app.cleanup_ctx.append(background(LOOK_SECONDS, keep_journal))
         app.cleanup_ctx.append(background(offline.ROUND_SECONDS, offline.mark_offline))
         app.cleanup_ctx.append(background(gauge.ROUND_SECONDS, gauge.write_firing))
+        app.cleanup_ctx.append(background(forget.ROUND_SECONDS, forget.forget_resolved))
         app.cleanup_ctx.append(background(deletion.ROUND_SECONDS, deletion.delete_due))
         for _ in range(deliver.WORKERS):
             app.cleanup_ctx.append(background(deliver.ROUND_SECONDS, deliver.deliver))

@@ -144,11 +144,16 @@ class RetentionOverride(Section, frozen=True):
 
 
 class Retention(Section, frozen=True):
-    """How long samples and log lines are kept: organization, else plan, else default."""
+    """How long samples and log lines are kept: organization, else plan, else default.
+
+    Attributes:
+        alerts: Seconds for which resolved alerts are kept, whoever's they are.
+    """
 
     default: RetentionDefault = RetentionDefault()
     plans: dict[PlanName, RetentionOverride] = {}
     organizations: dict[OrgId, RetentionOverride] = {}
+    alerts: RetentionSeconds = 90 * DAY_SECONDS
 
     def ceiling(self, kind: Kind, org_id: str, plan: str) -> int:
         """Return the seconds above which an organization's own setting does not count."""

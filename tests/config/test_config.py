@@ -32,7 +32,7 @@ def test_what_is_left_out_has_its_documented_default(written):
     assert config.postgres == Postgres("postgresql://app:hunter2@db/monitor", None, 10)
     assert config.victoriametrics == VictoriaMetrics("http://vm:8428", None, None, (), 30.0, 16)
     assert config.auth.jwt_secrets == (SECRET,)
-    assert config.retention == Retention(RetentionDefault(metrics=30 * DAY, logs=7 * DAY), {}, {})
+    assert config.retention == Retention(RetentionDefault(metrics=30 * DAY, logs=7 * DAY), {}, {}, 90 * DAY)
     assert config.limits == Limits(OrgLimits(20_000, 50_000, 2_000, 20_000, 100_000, 204_800), {})
     assert config.metrics == Metrics(())
     assert config.journal.max_backlog_mib == 8192
@@ -58,6 +58,7 @@ retention:
   default: {{metrics: 10d}}
   plans: {{pro: {{logs: 2w}}}}
   organizations: {{org_a: {{metrics: 1y, logs: 1h}}}}
+  alerts: 45d
 limits:
   default: {{agents: 7}}
   organizations: {{org_a: {{rules: 0}}}}
@@ -84,6 +85,7 @@ log: {{level: debug, format: console}}
         RetentionDefault(metrics=10 * DAY, logs=7 * DAY),
         {"pro": RetentionOverride(logs=14 * DAY)},
         {"org_a": RetentionOverride(metrics=365 * DAY, logs=3600)},
+        45 * DAY,
     )
     assert config.limits == Limits(OrgLimits(agents=7), {"org_a": OrgLimitsOverride(rules=0)})
     assert config.metrics.label_allowlist == ("app.kubernetes.io/name", "tier")

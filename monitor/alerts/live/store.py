@@ -220,6 +220,19 @@ async def firing(conn: Connection) -> list[Severity]:
     return [Severity(**row) for row in rows]
 
 
+async def forget_resolved(conn: Connection, seconds: int, most: int) -> int:
+    """Delete up to *most* alerts that were resolved more than *seconds* ago, the oldest first; return how many."""
+    rows = await conn.fetch(
+        "DELETE FROM fired_alerts WHERE id = ANY(ARRAY("
+        " SELECT id FROM fired_alerts WHERE state = 'resolved'"
+        "  AND resolved_at < clock_timestamp() - make_interval(secs => $1)"
+        " ORDER BY resolved_at LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING 1",
+        seconds,
+        most,
+    )
+    return len(rows)
+
+
 _times = msgspec.msgpack.Decoder(dict[bytes, int])
 
 
