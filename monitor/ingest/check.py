@@ -18,13 +18,11 @@ from msgspec import Struct
 
 from monitor.errors import BadRequest, TooManyRequests
 from monitor.ingest.lines import container_lines, node_lines, pod_lines
-from monitor.tsdb.catalogue import AGENT_LABELS, MAX_LABELS, metrics_of
+from monitor.tsdb.catalogue import AGENT_LABELS, MAX_LABELS, MAX_NAME_BYTES, MAX_TEXT_BYTES, metrics_of
 from monitor.wire.push import Container, Node, Pod, Push, Sample
 from monitor.wire.quantity import parse_quantity
 from monitor.wire.times import parse_iso8601, sample_ms
 
-MAX_TEXT_BYTES = 1024  # of a name, an id or a label value, as UTF-8
-MAX_LABEL_NAME_BYTES = 256  # VictoriaMetrics cuts longer ones, and two could become one
 MAX_TEXT_CHARACTERS = MAX_TEXT_BYTES // 4  # as many can never be too many bytes
 FUTURE_MS = 300_000  # clocks of agents may be ahead by this much
 BACKDATED_MS = 300_000  # older samples are stored, and judged by no rule
@@ -223,8 +221,8 @@ def _check_sample(sample: Sample, path: str, bounds: tuple[int, int]) -> None:
             raise _refuse(f"{path}.labels", f"no label name of Prometheus: {name!r:.80}")
         if name == "__name__" or name.startswith(_TENANT_LABELS):
             raise _refuse(f"{path}.labels.{name:.80}", "this label cannot be set")
-        if len(name) > MAX_LABEL_NAME_BYTES:
-            raise _refuse(f"{path}.labels", f"a label name is longer than {MAX_LABEL_NAME_BYTES} bytes")
+        if len(name) > MAX_NAME_BYTES:
+            raise _refuse(f"{path}.labels", f"a label name is longer than {MAX_NAME_BYTES} bytes")
     count = len(AGENT_LABELS) + len(sample.labels.keys() - set(AGENT_LABELS))
     if count > MAX_LABELS:
         why = f"{count} labels with those of the agent, at most {MAX_LABELS} are allowed"

@@ -16,14 +16,13 @@ from msgspec import Struct
 from monitor.errors import BadRequest, PayloadTooLarge, TooManyRequests
 from monitor.prometheus.protobuf import series_of
 from monitor.tsdb import influx
+from monitor.tsdb.catalogue import MAX_NAME_BYTES, MAX_TEXT_BYTES
 from monitor.tsdb.influx import Lines
 
 FUTURE_MS: Final = 300_000  # clocks of senders may be ahead by this much, as agents' may
 MOST_LABELS: Final = (
     28  # beside the name, ours included; VictoriaMetrics 1.79 cuts at 30, the last ones first
 )
-MOST_TEXT_BYTES: Final = 1024  # of a label value, as UTF-8, as in a push
-MOST_NAME_BYTES: Final = 256  # of a label name; VictoriaMetrics cuts longer ones, and two could become one
 MOST_LINES_CHARACTERS: Final = 32 * 1024 * 1024  # a line repeats all labels: 16 MiB could become 3 GB
 PIECE_CHARACTERS: Final = 64 * 1024  # of the lines that are printed at once: a few ms
 VALUE_CHARACTERS: Final = 42  # most that value, time and what is between them take
@@ -138,8 +137,8 @@ class _Printer:
 
     def _tag(self, name: str, text: str, path: str) -> str:
         """Return a label as a tag; empty for the metric's name, and if it is not taken over."""
-        if len(text) > MOST_TEXT_BYTES // 4 and (size := len(text.encode())) > MOST_TEXT_BYTES:
-            why = f"the value of {name!r:.80} is {size} bytes long, at most {MOST_TEXT_BYTES} are allowed"
+        if len(text) > MAX_TEXT_BYTES // 4 and (size := len(text.encode())) > MAX_TEXT_BYTES:
+            why = f"the value of {name!r:.80} is {size} bytes long, at most {MAX_TEXT_BYTES} are allowed"
             raise _refused(path, why)
         if "\0" in text:
             raise _refused(path, f"the value of {name!r:.80} holds a NUL character")
@@ -149,8 +148,8 @@ class _Printer:
             return ""
         if not _LABEL_NAME.fullmatch(name):
             raise _refused(path, f"no label name of Prometheus: {name!r:.80}")
-        if len(name) > MOST_NAME_BYTES:
-            raise _refused(path, f"a label name is longer than {MOST_NAME_BYTES} bytes: {name:.80}")
+        if len(name) > MAX_NAME_BYTES:
+            raise _refused(path, f"a label name is longer than {MAX_NAME_BYTES} bytes: {name:.80}")
         if name.startswith(_TENANT_LABELS):
             raise _refused(path, f"this label cannot be set: {name:.80}")
         if not text or _unescaped(name) in self._ours:

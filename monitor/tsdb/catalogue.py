@@ -25,6 +25,8 @@ GIB: Final = 2**30
 MAX_LABELS: Final = 20  # per series, ours included; VictoriaMetrics 1.79 cuts at 30, the last ones first
 # Labels of a resource that the configuration may allow: MAX_LABELS less the most that we give (pods: 8).
 ALLOWLIST_MAX: Final = 12
+MAX_NAME_BYTES: Final = 256  # of a label name; VictoriaMetrics cuts longer ones, and two could become one
+MAX_TEXT_BYTES: Final = 1024  # of a label value, as UTF-8
 AGENT_LABELS: Final = ("org_id", "agent_id", "agent")  # org_id first: never to be cut
 
 # The labels of each resource's series, beside org_id.
