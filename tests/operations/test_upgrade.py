@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import aiohttp
@@ -37,8 +35,7 @@ def before_the_newest_migration(folder: Path) -> set[str]:
     if not newest:
         pytest.skip("no history here: a shallow clone")
     packed = git("archive", f"{newest}^", "monitor", "migrations")
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-        archive.extractall(folder, filter="data")
+    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed, check=True)
     return {path.name for path in (folder / "migrations").glob("0*.sql")}
 
 
