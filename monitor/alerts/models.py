@@ -93,6 +93,7 @@ class Alert(Struct, frozen=True, rename="camel"):
     Attributes:
         metric: Labels of its series, ``__name__`` among them.
         value: The sample that fired it.
+        acknowledged_by: A user's e-mail or an API key's name, as it was then.
         stale: It is open, and its agent is offline: nobody knows whether it still holds.
     """
 
@@ -113,6 +114,7 @@ class Alert(Struct, frozen=True, rename="camel"):
     severity: str
     fired_at: datetime
     acknowledged_at: datetime | None
+    acknowledged_by: str | None
     comment: str
     resolved_at: datetime | None
     resolved_by: ResolvedBy | None

@@ -119,9 +119,9 @@ async def show_alert(request: web.Request) -> web.Response:
 @describes(body=Acknowledgement, status=204)
 async def acknowledge(request: web.Request) -> web.Response:
     """Acknowledge an alert that is firing."""
-    comment = await _comment(request)
+    comment, tenant = await _comment(request), request[TENANT]
     async with transaction(request.app) as conn:
-        change = await store.acknowledge(conn, request[TENANT].org_id, request.match_info["id"], comment)
+        change = await store.acknowledge(conn, tenant.org_id, request.match_info["id"], tenant.name, comment)
         await tell(conn, [found(change)])
     return no_content()
 

@@ -109,13 +109,17 @@ async def resolve_where(
     return [change_of(row, "resolved", row["resolved_at"]) for row in rows]
 
 
-async def acknowledge(conn: Connection, org_id: str, alert_id: str, comment: str) -> AlertChange | None:
-    """Acknowledge an alert that is firing; None if it is not."""
+async def acknowledge(
+    conn: Connection, org_id: str, alert_id: str, by: str, comment: str
+) -> AlertChange | None:
+    """Acknowledge an alert that is firing, in the name of *by*; None if it is not."""
     row = await conn.fetchrow(
-        "UPDATE fired_alerts SET state = 'acknowledged', acknowledged_at = clock_timestamp(), comment = $3"
+        "UPDATE fired_alerts SET state = 'acknowledged', acknowledged_at = clock_timestamp(),"
+        " acknowledged_by = $3, comment = $4"
         " WHERE org_id = $1 AND id = $2 AND state = 'firing' RETURNING *",
         org_id,
         alert_id,
+        by,
         comment,
     )
     return None if row is None else change_of(row, "acknowledged", row["acknowledged_at"])

@@ -64,11 +64,24 @@ async def test_an_alert_tells_what_fired_it(api, agent):
         "threshold": 80,
         "severity": "page",
         "acknowledgedAt": None,
+        "acknowledgedBy": None,
         "comment": "",
         "resolvedAt": None,
         "resolvedBy": None,
         "stale": False,
     }
+
+
+async def test_an_alert_says_who_acknowledged_it(api, agent, make_user):
+    email = f"anna-{agent.agent_id}@example.com"
+    anna = await make_user(api.org_id, "member", email)
+    await new_rule(api)
+    await agent.pushed(containers=[container("a", 95)])
+    [alert] = await open_alerts(api)
+
+    await put(anna, f"/api/v1/alerts/{alert['id']}/acknowledge")
+
+    assert (await api.json(f"/api/v1/alerts/{alert['id']}"))["acknowledgedBy"] == email
 
 
 async def test_acknowledge_and_resolve_follow_the_table(api, agent):
@@ -89,6 +102,7 @@ async def test_acknowledge_and_resolve_follow_the_table(api, agent):
 
     assert (acknowledged["state"], acknowledged["comment"]) == ("acknowledged", "looking")
     assert acknowledged["acknowledgedAt"].endswith("Z")
+    assert acknowledged["acknowledgedBy"] == resolved["acknowledgedBy"] == "a key"
     assert still == [acknowledged]
     assert (resolved["state"], resolved["resolvedBy"]) == ("resolved", "user")
     assert await api.json(path) == resolved

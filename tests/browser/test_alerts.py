@@ -102,6 +102,7 @@ async def test_a_rule_is_tried_out_and_its_alert_is_acknowledged_and_resolved(
     await page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
     await expect(page.get_by_text("acknowledged", exact=True)).to_be_visible()
     await expect(page.get_by_text("Anna looks after it.")).to_be_visible()
+    await expect(page.get_by_text("Acknowledged by")).to_be_visible()
     await expect(page.get_by_role("button", name="Acknowledge")).to_have_count(0)
     await page.get_by_role("button", name="Resolve").click()
     await expect(page.get_by_text("resolved", exact=True)).to_be_visible()

@@ -83,6 +83,7 @@ function Detail({ alert }: { alert: AlertData }) {
     ...(alert.acknowledgedAt
       ? [["Acknowledged", <Moment key="acknowledged" at={alert.acknowledgedAt} />] as [string, ReactNode]]
       : []),
+    ...(alert.acknowledgedBy ? [["Acknowledged by", alert.acknowledgedBy] as [string, ReactNode]] : []),
     ...(alert.resolvedAt
       ? [
           ["Resolved", <Moment key="resolved" at={alert.resolvedAt} />] as [string, ReactNode],
