@@ -63,6 +63,7 @@ SPANNING = {
     "monitor/alerts/live/store.py:offline_agents": "agent_up 0 is judged for all organizations",
     "monitor/alerts/live/store.py:lock_offline": "agent_up 0 is judged for all organizations",
     "monitor/alerts/live/store.py:firing": "alerts_firing is written for all organizations",
+    "monitor/alerts/live/store.py:forget_resolved": "sweeps what was resolved long ago, of all organizations",
     "monitor/auth/store.py:tenants_by_api_key": "finds out which organization each is, by the key's hash",
     "monitor/auth/store.py:agent_by_token": "finds out which organization it is, by the token's hash",
     "monitor/auth/store.py:user_by_email": "finds out which organization it is, by the login name",
