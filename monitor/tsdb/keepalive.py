@@ -1,8 +1,9 @@
 """A small HTTP/1.1 client that keeps its connections: what asking VictoriaMetrics needs, no more.
 
 One request at a time on a connection, answers bounded in time and size.  Whoever
-stops waiting closes the connection, which ends the work on the other side.  A connection that the server closed while it lay idle costs
-one silent second attempt: all that is asked here may be asked twice.
+stops waiting closes the connection, which ends the work on the other side.  A
+connection that the server closed while it lay idle costs one silent second attempt:
+all that is asked here may be asked twice.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 ROUND_SECONDS = 300.0  # how much longer than said an alert may be kept
-ROWS_AT_ONCE = 1_000  # in one transaction: some 20 ms
+ROWS_AT_ONCE = 1_000  # in one transaction, so that it is a short one
 
 
 async def forget_resolved(app: web.Application) -> None:

@@ -1,7 +1,7 @@
 """Serve one viewer: connected, waiting, lines, and why it ends.
 
 Whether the viewer still may is asked with every ping: who has lost the right (a revoked
-key, another plan, an expired session) sees lines for a quarter of a minute more at most.
+key, another plan, an expired session) gets lines that come within the next 15 s, and no later ones.
 """
 
 from __future__ import annotations
