@@ -250,11 +250,12 @@ async def test_sighup_brings_lines_of_every_request_with_the_level_debug(servers
             await until(lambda: asked("at-info"))
             config.write_text(yaml.safe_dump({**values, "log": {"level": "debug", "format": "json"}}))
             process.send_signal(signal.SIGHUP)
-            lines = [await process.stderr.readline()]
-            while b"at-debug" not in lines[-1]:
-                await asked("at-debug")
-                with contextlib.suppress(TimeoutError):
-                    lines.append(await asyncio.wait_for(process.stderr.readline(), 0.2))
+            async with asyncio.timeout(START_SECONDS):
+                lines = [await process.stderr.readline()]
+                while b"at-debug" not in lines[-1]:
+                    await asked("at-debug")
+                    with contextlib.suppress(TimeoutError):
+                        lines.append(await asyncio.wait_for(process.stderr.readline(), 0.2))
     finally:
         process.kill()
         await process.communicate()

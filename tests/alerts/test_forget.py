@@ -11,8 +11,6 @@ from monitor.db.postgres import Pool
 from tests.alerts.conftest import container, new_rule, put
 from tests.conftest import Agent, Api, Service
 
-DAY = 86_400
-
 
 async def fire(api: Api, agent: Agent, *names: str) -> dict[str, str]:
     """Fire an alert for each of the containers; return their ids by name."""
@@ -75,6 +73,6 @@ async def test_what_is_held_by_another_waits_for_the_next_round(
 
         await forget_resolved(app.app)
 
-    assert await listed(api) == {ids["held"]}
+        assert await listed(api) == {ids["held"]}
     await forget_resolved(app.app)
     assert await listed(api) == set()

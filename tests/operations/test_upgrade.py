@@ -35,7 +35,7 @@ def before_the_newest_migration(folder: Path) -> set[str]:
     if not newest:
         pytest.skip("no history here: a shallow clone")
     packed = git("archive", f"{newest}^", "monitor", "migrations")
-    folder.mkdir(exist_ok=True)
+    folder.mkdir()
     subprocess.run(["tar", "-x", "-C", str(folder)], input=packed, check=True)
     return {path.name for path in (folder / "migrations").glob("0*.sql")}
 

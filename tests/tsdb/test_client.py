@@ -12,6 +12,7 @@ from monitor.tsdb import render
 from monitor.tsdb.client import EVERYTHING, Refused, Tsdb
 from monitor.tsdb.selector import parse
 from monitor.tsdb.window import Grid
+from tests.metrics.samples import eventually
 
 VISIBLE_SECONDS = 30.0  # a new series may be hidden that long if it was asked for too early
 
@@ -111,13 +112,14 @@ async def test_seven_days_at_fifteen_seconds_are_answered_whole(tsdb, org):
     lines = [f"week,org_id={org} v=1 {at_ms}" for at_ms in range(week.start_ms, end_ms + 1, 15_000)]
     await stored(tsdb, lines)
 
-    async def points() -> int:
-        answer = await tsdb.query_range(selector("week_v", org), week)
-        return sum(len(series["values"]) for series in json.loads(answer)["data"]["result"])
+    async def found():
+        return json.loads(await tsdb.query_range(selector("week_v", org), week))["data"]["result"]
 
-    async with asyncio.timeout(30):  # 1.145 shows so many samples a moment after the flush
-        while await points() != 40_321:
-            await asyncio.sleep(0.1)
+    # 1.145 shows so many samples a moment after the flush.
+    result = await eventually(found, lambda result: result and len(result[0]["values"]) >= 40_321)
+
+    (series,) = result
+    assert len(series["values"]) == 40_321
 
 
 async def test_the_index_is_read_by_organization(tsdb, org):
