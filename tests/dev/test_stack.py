@@ -21,7 +21,6 @@ import pytest
 from monitor.config import load, split_listen
 from monitor.dev.files import LOOPBACK
 from monitor.dev.postgres import PostgresServer
-from monitor.dev.servers import running
 from monitor.dev.service import write_config
 from monitor.dev.stack import Running, welcome
 from monitor.dev.victoriametrics import VictoriaMetricsServer
@@ -177,8 +176,9 @@ async def test_dev_runs_everything_ends_everything_and_goes_on_with_the_same_dat
         assert status == 200
 
         # One of its servers dies: that is said, and nothing stays behind.
-        victim = running("postgres", folder / "postgres" / "cluster")[0]
-        os.kill(victim, signal.SIGKILL)
+        # The server itself, not a child of it: that one it would survive.
+        pid_file = folder / "postgres" / "cluster" / "postmaster.pid"
+        os.kill(int(pid_file.read_text().splitlines()[0]), signal.SIGKILL)
         assert await run.ended() == 1
         assert "postgres ended unexpectedly" in run.printed()
         assert living(folder) == {}
